@@ -48,9 +48,17 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup() -> None:
-    """Have shapes checked anew in every test."""
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Have shapes checked anew in every test, and skip tests of a GPU where there is none.
+
+    This may be skipped in a continuous integration, too: few machines have a GPU.
+    """
     start_test()
+    if item.get_closest_marker("gpu") is not None:
+        from lvmcore.devices import torch_gpus
+
+        if not torch_gpus():
+            pytest.skip("torch sees no GPU on this machine")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -10,6 +10,7 @@ import numpy as np
 from app.figures import canvas_scene
 from app.formatting import count, duration, number, shortened
 from app.report.subject import ReportSubject
+from lvmcore.devices import computed_on
 from lvmcore.runs.convergence import convergence_clause
 
 __all__ = ["section_values"]
@@ -59,6 +60,7 @@ def _run(subject: ReportSubject) -> dict[str, str]:
         if job.status == "done":
             outcome += f", {convergence_clause(job, partial(number, digits=2))}"
         outcome += "."
+    outcome += computed_on(job.computation)
     return {
         "name": job.name,
         "model": title,

@@ -10,6 +10,7 @@ from app.analysis.tables.model_cards import (
     target_card,
 )
 from app.services.caching import cached
+from lvmcore.devices import device_choices, machine_gpus
 
 
 @cached(spinner="Loading the models", depends_on_store=False)
@@ -35,7 +36,5 @@ def all_cards() -> dict[str, ModelCard]:
 
 @cached(depends_on_store=False)
 def devices() -> tuple[str, ...]:
-    """Devices of this machine (loads torch)."""
-    import torch
-
-    return ("auto", "cpu", "cuda") if torch.cuda.is_available() else ("auto", "cpu")
+    """Values of the setting ``device`` on this machine."""
+    return device_choices(machine_gpus())

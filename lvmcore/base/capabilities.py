@@ -30,6 +30,7 @@ class Capabilities:
         streams: the fit reads a memory-mapped table in blocks and never holds all of it; other
             models load it.
         cells: permitted values of the cells: any number, non-negative numbers, or counts.
+        gpu: the computations can run on a GPU: the setting ``device`` counts.
         chains: the fit samples the posterior by Markov chains: it has a density, but no bound.
     """
 
@@ -46,6 +47,7 @@ class Capabilities:
     amortised: bool = False
     streams: bool = False
     cells: Cells = "any"
+    gpu: bool = False
     chains: bool = False
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,10 +25,11 @@ from lvmcore.base.validation import (
     check_values,
     package_version,
     read_rows,
-    torch_device,
 )
+from lvmcore.devices import Computation, resolve, storage_type, stored_device
 from lvmcore.errors import DataError
 from lvmcore.numerics.array_types import FloatArray
+from lvmcore.numerics.step_workload import Precision, step_work
 from lvmcore.parameters import Advised, Parameter, is_array, parameters_of
 from lvmcore.persistence import history_arrays, history_from_arrays, with_prefix, write
 from lvmcore.preprocessing.class_labels import ClassLabels, sorted_by_label_column
@@ -37,7 +39,7 @@ from lvmcore.results import FitStep
 from lvmcore.training.checkpoint import Checkpoint
 from lvmcore.training.outcome import FitOutcome
 
-__all__ = ["Estimator", "choose_settings"]
+__all__ = ["Estimator", "choose_device", "choose_settings"]
 
 
 class Estimator(BaseEstimator, ABC):
@@ -52,7 +54,7 @@ class Estimator(BaseEstimator, ABC):
     capabilities: ClassVar[Capabilities]
 
     device: str
-    dtype: str
+    dtype: Precision
     random_state: int | None
 
     notes_: tuple[str, ...]
@@ -64,8 +66,12 @@ class Estimator(BaseEstimator, ABC):
     converged_: bool
     rise_: tuple[float, float] | None  # of a mini-batch bound a step, nats, 95 % confidence
     settings_: dict[str, Any]  # of the fit: given, or advised in place of None
+    #: What device and precision of the fit were resolved to; None for a fit that did not say.
+    computation_: Computation | None = None
 
     _labels: tuple[ClassLabels, ...] = ()
+    #: Device of this process on which the model computes.
+    _device: torch.device = torch.device("cpu")
     # Moments of the columns, and their scaling in the model: the same by default.
     _measured: Standardiser
     _standardiser: Standardiser
@@ -156,6 +162,7 @@ class Estimator(BaseEstimator, ABC):
             "elbo": self.elbo_,
             "converged": self.converged_,
             "rise": self.rise_,
+            "computation": None if self.computation_ is None else asdict(self.computation_),
             "notes": list(self.notes_),
             "n_features_in": self.n_features_in_,
             "feature_names_in": [str(name) for name in self.feature_names_in_] if named else None,
@@ -169,6 +176,9 @@ class Estimator(BaseEstimator, ABC):
         Raises:
             Exception: a part is missing, or has another size or type; ``load`` says so.
         """
+        self._device = stored_device(self.device)
+        stored = meta.get("computation")  # not in earlier files
+        self.computation_ = None if stored is None else Computation(**stored)
         # Earlier versions had no advice in place of None.
         self.settings_ = self.get_params(deep=False) | dict(meta.get("settings", {}))
         self.elbo_ = float(meta["elbo"])
@@ -228,8 +238,8 @@ class Estimator(BaseEstimator, ABC):
         """An array in the precision and on the device of the settings."""
         return torch.as_tensor(
             np.ascontiguousarray(array),
-            dtype=getattr(torch, self.dtype),
-            device=torch_device(self.device),
+            dtype=storage_type(self.dtype),
+            device=self._device,
         )
 
     # ---- hooks of a model ----------------------------------------------------------------------
@@ -260,6 +270,17 @@ class Estimator(BaseEstimator, ABC):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "elbo_")
+
+
+def choose_device(model: Estimator, shape: tuple[int, ...]) -> None:
+    """Choose the device of a fit to a table of this shape, [N, D], once.
+
+    Raises:
+        ConfigError: it is not there.
+    """
+    work = step_work(model.get_params(deep=False), shape[0], shape[1])
+    found = resolve(model.device, model.dtype, work, uses_gpu=model.capabilities.gpu)
+    model.computation_, model._device = found, torch.device(found.device)
 
 
 def choose_settings(model: Estimator, size: TableSize) -> None:

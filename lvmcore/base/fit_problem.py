@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from lvmcore.base.estimator import Estimator, choose_settings
+from lvmcore.base.estimator import Estimator, choose_device, choose_settings
 from lvmcore.base.table_size import TableSize
 from lvmcore.base.validation import check_labels, fit_fingerprint, random_seed
 from lvmcore.numerics.row_blocks import row_blocks
@@ -40,6 +40,7 @@ class FitProblem:
         generator: the fit's only source of randomness (CPU generator).
         callback: called at every step; True stops the fit.
         checkpoint: checkpoint to continue from and to write; None for none.
+        mixed: whether large products are in single precision, and the rest in double.
     """
 
     table: TableRows
@@ -48,6 +49,7 @@ class FitProblem:
     generator: torch.Generator
     callback: Callback | None
     checkpoint: Checkpoint | None = None
+    mixed: bool = False
 
     @property
     def Y(self) -> Tensor:
@@ -85,6 +87,7 @@ def prepare_fit(
     """
     data = model._check_rows(X, reset=True)
     labels = check_labels(y, len(data), model.capabilities, type(model).__name__)
+    choose_device(model, data.shape)
     model._begin(data)
     if labels:
         model._set_labels(labels)
@@ -108,6 +111,7 @@ def prepare_fit(
         generator=generator,
         callback=callback,
         checkpoint=checkpoint,
+        mixed=model.dtype == "mixed",
     )
 
 

@@ -19,10 +19,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from lvmcore.base.capabilities import Capabilities
-from lvmcore.base.estimator import Estimator, choose_settings
+from lvmcore.base.estimator import Estimator, choose_device, choose_settings
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.fit_problem import fit_generator
-from lvmcore.base.settings import Device, Seed
+from lvmcore.base.settings import Device, DtypeOrMixed, Seed
 from lvmcore.base.supervised_problem import HeldOutRows, SupervisedFitProblem, Task
 from lvmcore.base.table_size import TableSize
 from lvmcore.errors import ConfigError
@@ -101,13 +101,12 @@ class Predictor(Estimator):
 
     task: ClassVar[Task]
     method: ClassVar[FitMethod]
-    capabilities: ClassVar[Capabilities] = Capabilities(decoding=False, bound=True)
-    #: Quadratic forms of inverse matrices lose more digits than single precision has.
-    dtype = "float64"
+    capabilities: ClassVar[Capabilities] = Capabilities(decoding=False, bound=True, gpu=True)
     #: Rows of a fit at most; None for no limit.
     most_rows: ClassVar[int | None] = None
 
     device: Device = "auto"
+    dtype: DtypeOrMixed = "float64"
     random_state: Seed = 0
 
     n_parameters_: int = fitted()
@@ -177,6 +176,7 @@ class Predictor(Estimator):
                 f"least with the square of their number, and it takes at most {self.most_rows:,}. "
                 f"Choose fewer rows, or a sparse model such as {sparse}."
             )
+        choose_device(self, data.shape)
         choose_settings(self, self._size(data, target))
         generator = fit_generator(self, data, target=target, checkpoint=checkpoint)
         # Share of validation rows for early stopping; 0 for a model without the setting.

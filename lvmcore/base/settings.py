@@ -17,7 +17,9 @@ __all__ = [
     "Components",
     "Device",
     "Dimensions",
+    "DoubleDtype",
     "Dtype",
+    "DtypeOrMixed",
     "Hidden",
     "Inducing",
     "InducingOrAuto",
@@ -54,10 +56,32 @@ Dimensions = Annotated[
     ),
 ]
 Device = Annotated[
-    Literal["auto", "cpu", "cuda"],
-    Doc("Device of the computation; auto uses a GPU if there is one."),
+    str,
+    Syntax("lvmcore.devices:check_device", "cuda:1", ("auto", "cpu", "cuda")),
+    Doc(
+        "Device of the computation: auto takes a GPU where a measured step is quicker on it than "
+        "on the CPU; cuda:1 is the second GPU."
+    ),
 ]
-Dtype = Annotated[Literal["float64", "float32"], Doc("Precision of the arithmetic."), Advanced()]
+Dtype = Annotated[
+    Literal["float64", "float32"],
+    Doc("Precision: double, or single for the table and the parameters.", "precision"),
+    Advanced(),
+]
+DoubleDtype = Annotated[
+    Literal["float64"],
+    Doc("Precision: double alone, as the matrix of all rows is factorised.", "precision"),
+    Advanced(),
+]
+DtypeOrMixed = Annotated[
+    Literal["float64", "float32", "mixed"],
+    Doc(
+        "Precision: double, single for the table and the parameters, or mixed: large products in "
+        "single, parameters, sums and factorisations in double.",
+        "precision",
+    ),
+    Advanced(),
+]
 Seed = Annotated[
     int | None,
     Range(0, 2**32 - 1),

@@ -1,4 +1,4 @@
-"""Validation of estimator input: rows, cells, labels, latent points, row indices and device.
+"""Validation of estimator input: rows, cells, labels, latent points and row indices.
 
 Each function converts the input to validated arrays, or raises an error that names the invalid
 part.
@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
@@ -252,6 +251,8 @@ _ADDED: Mapping[str, Any] = {
     "weights": "marginal",
     "picture_shape": "auto",
 }
+#: The same, of models of a target.
+_ADDED_TO_PREDICTORS: Mapping[str, Any] = {"dtype": "float64"}
 #: The same, of one model.
 _ADDED_TO_MODEL: Mapping[str, Mapping[str, Any]] = {"deep_qep_lvm": {"n_layers": 1}}
 
@@ -271,7 +272,8 @@ def fit_fingerprint(
     is_map = getattr(model, "task", "") == "map"
     if is_map and settings.get("kernel", "") == getattr(type(model), "kernel", None):
         del settings["kernel"]  # likewise; models of a target have always had one
-    for name, earlier in {**_ADDED, **_ADDED_TO_MODEL.get(model.key, {})}.items():
+    of_task = {} if is_map else _ADDED_TO_PREDICTORS
+    for name, earlier in {**_ADDED, **of_task, **_ADDED_TO_MODEL.get(model.key, {})}.items():
         if settings.get(name) == earlier:
             del settings[name]  # likewise
     facts = [model.key, package_version(), CHECKPOINT_LAYOUT, settings, data.shape]
@@ -285,19 +287,6 @@ def fit_fingerprint(
     if target is not None:
         digest.update(np.ascontiguousarray(target).tobytes())
     return digest.hexdigest()
-
-
-def torch_device(name: str) -> torch.device:
-    """The device of the setting ``device``.
-
-    Raises:
-        ConfigError: a GPU is requested and none is available.
-    """
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigError("device='cuda' cannot be used: torch sees no GPU. Choose cpu or auto.")
-    return torch.device(name)
 
 
 def _json_setting(value: Any) -> Any:

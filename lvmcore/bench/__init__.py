@@ -66,6 +66,12 @@ def _mnist(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
     return mnist.rows(options)
 
 
+def _precision(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
+    from lvmcore.bench.deep import precision
+
+    return precision.rows(options)
+
+
 def _psi(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
     from lvmcore.bench.latent import psi
 
@@ -127,6 +133,7 @@ BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], BenchmarkRow]]]] = 
     "maps": _maps,
     "mixed": _mixed,
     "mnist": _mnist,
+    "precision": _precision,
     "psi": _psi,
     "qep": _qep,
     "s-curve": _s_curve,

@@ -118,4 +118,6 @@ def _given_settings(arguments: argparse.Namespace, cls: type[AnyModel]) -> dict[
         texts.append(f"random_state={arguments.seed}")
     if arguments.device is not None:
         texts.append(f"device={arguments.device}")
+    if arguments.dtype is not None:
+        texts.append(f"dtype={arguments.dtype}")
     return parse_settings(cls, texts)

@@ -25,6 +25,7 @@ from lvmcore.data.samples.paper_datasets import load_paper
 from lvmcore.data.samples.samples import load_sample
 from lvmcore.data.table import Table
 from lvmcore.data.transforms import MAX_LEVELS
+from lvmcore.devices import computed_on
 from lvmcore.errors import ConfigError
 from lvmcore.evaluation.target_scores import read_comparison
 from lvmcore.jobs.executors.cluster import RayExecutor
@@ -341,7 +342,10 @@ def _report(console: CommandConsole, folder: JobFolder, state: JobState) -> int:
         (state.ended - state.started).total_seconds() if state.ended and state.started else 0.0
     )
     ended = "Done" if state.status == "done" else "Stopped"
-    console.say(f"{ended} after {seconds:.1f} s, {convergence_clause(state, short_number)}.")
+    console.say(
+        f"{ended} after {seconds:.1f} s, {convergence_clause(state, short_number)}."
+        + computed_on(state.computation)
+    )
     for note in state.notes:
         console.say(f"  {note}")
     console.say_metrics(folder.metrics())

@@ -32,7 +32,7 @@ def build_parser() -> argparse.ArgumentParser:
     bench.add_argument(
         "name",
         help="all, classify, first-fit, impute, kernels, ldgd, map-methods, maps, mixed, mnist, "
-        "psi, qep, s-curve, short-tables, sod-dgp, srflvm or verdict",
+        "precision, psi, qep, s-curve, short-tables, sod-dgp, srflvm or verdict",
     )
     bench.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
     bench.add_argument("--full", action="store_true", help="the long version, as published")
@@ -82,7 +82,8 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     add("--set", action="append", default=[], metavar="NAME=VALUE", dest="settings",
         help="a setting of the model; see `lvmcore models --model KEY`")  # fmt: skip
     add("--seed", type=int, help="seed of the fit (short for --set random_state=…)")
-    add("--device", help="auto, cpu or cuda (short for --set device=…)")
+    add("--device", help="auto, cpu, cuda or cuda:1 (short for --set device=…)")
+    add("--dtype", help="float64, float32 or mixed (short for --set dtype=…)")
     add("--cluster", nargs="?", const="auto", metavar="ADDRESS",
         help="compute the fit on a Ray cluster: host:port, or auto (default) for RAY_ADDRESS, "
         "else the cluster of this machine")  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -84,6 +85,8 @@ def show_run(arguments: argparse.Namespace, console: CommandConsole) -> int:
         "submitted": f"{job.submitted.astimezone():%Y-%m-%d %H:%M:%S}",
         "folder": str(store.job_folder(job.id).path),
     }
+    if job.computation is not None:
+        lines["device"] = job.computation.text
     if job.spec.target:
         lines["target"] = job.spec.target
     if job.spec.origin:
@@ -261,6 +264,7 @@ def _run_json(job: Job) -> dict[str, Any]:
         "verdict": convergence_verdict(job) if job.status == "done" else None,
         "metrics": figures,
         "seconds": job.seconds,
+        "computation": None if job.computation is None else asdict(job.computation),
         **moments,
         "message": job.message,
         "notes": list(job.notes),

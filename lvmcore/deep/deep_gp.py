@@ -27,6 +27,7 @@ from lvmcore.deep.output_layer import (
     ProjectedRows,
     Sums,
 )
+from lvmcore.numerics.block_sizes import block_cells
 from lvmcore.numerics.quasi_random import standard_normal
 from lvmcore.training.batches import LONGEST_LABEL_STEP
 
@@ -75,6 +76,11 @@ class DeepGP(nn.Module):
         super().__init__()
         self.hidden: Sequence[HiddenLayer] = nn.ModuleList(hidden)  # type: ignore[assignment]
         self.last = last
+
+    def set_mixed(self, mixed: bool) -> None:
+        """Set whether exponentials and products of rows are in single precision."""
+        for layer in (*self.hidden, self.last):
+            layer.mixed = mixed
 
     def draw(self, samples: int, generator: torch.Generator) -> FunctionDraw:
         """Draw the functions at the inducing inputs of every hidden layer."""
@@ -249,7 +255,7 @@ class DeepGP(nn.Module):
 
     def block_size(self, samples: int) -> int:
         """Rows in a block for a number of draws."""
-        return max(1, CHUNK_CELLS // (samples * self.n_inducing))
+        return max(1, block_cells(CHUNK_CELLS) // (samples * self.n_inducing))
 
     def hidden_mean(
         self, draw: FunctionDraw, noise: Sequence[Tensor], X: Float[Tensor, "B H"], number: int

@@ -30,7 +30,7 @@ from lvmcore.deep.deep_gp import FunctionDraw
 from lvmcore.deep.dsvi import InducedDeepGP
 from lvmcore.deep.hidden_layer import HiddenLayer
 from lvmcore.deep.initialisation import DeepGPSettings, hidden_layers, initial_output_values
-from lvmcore.deep.layer_kernel import LayerKernel, row_moments
+from lvmcore.deep.layer_kernel import LayerKernel, whitened_moments
 from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
 from lvmcore.deep.output_layer import OutputLayer, ProjectedRows
 from lvmcore.numerics.quasi_random import sobol_draws
@@ -50,12 +50,9 @@ def marginal_moments(
         layer_kernel: its kernel at the inducing inputs.
         X: rows, [..., B, H].
     """
-    half = layer.q.factor.mT @ layer_kernel.inverse
-    # kᵀC⁻ᵀm_d, and kᵀGk with G = K⁻¹ − C⁻ᵀV_dC⁻¹
-    mean, explained = row_moments(
-        layer_kernel.cross(X),
-        layer.q.mean @ layer_kernel.inverse,
-        layer_kernel.precision - half.mT @ half,
+    # aᵀm_d, and aᵀ(I − V_d)a
+    mean, explained = whitened_moments(
+        layer_kernel, layer_kernel.cross(X), layer.q.mean, layer.q.factor.mT
     )
     mean = layer.variance.sqrt() * mean.mT
     offset = layer.mean(X)

@@ -202,6 +202,7 @@ class DeepGPMethod(ABC, Generic[Model]):
             options = self.with_kernel(options.expression, options, X, Y)
         likelihood = likelihood_of(model.task, Y.shape[1], X, options.q)
         gp = self.initial(X, Y, likelihood, options, problem.generator).to(X)
+        gp.set_mixed(model.dtype == "mixed")
         function = self.function(gp)
         model._function = function
         if gp.n_inducing < options.n_inducing:
@@ -229,6 +230,7 @@ class DeepGPMethod(ABC, Generic[Model]):
         likelihood = likelihood_of(model.task, Y.shape[1], X, settings.exponent)
         options = DeepGPOptions.from_settings(model.settings_, model._standardiser)
         function = self.function(self.blank(settings, X, Y, likelihood, options, facts).to(X))
+        function.gp.set_mixed(model.dtype == "mixed")
         function.load(arrays, facts)
         return function
 

@@ -4,8 +4,8 @@ The inducing inputs Z are a parameter, or draws of the previous layer at a subse
 they differ between draws, and all tensors have a leading dimension S. With C Cᵀ = K(Z) and whitened
 values v = C⁻¹(f(Z) − mean(Z)), a row with k = k(Z, x) has, given v, the mean mean(x) + kᵀC⁻ᵀv and
 the variance k(x, x) − kᵀK⁻¹k. Rows are treated as independent given v, so one draw of v serves any
-number of rows, and no covariance between rows is computed. The quadratic forms kᵀGk (`row_moments`)
-dominate the time of a step: one matrix product forwards and one backwards.
+number of rows, and no covariance between rows is computed. The quadratic forms kᵀGk
+(`whitened_moments`) dominate the time of a step: one matrix product forwards and one backwards.
 
 Notation: lvmcore/README.md; H inputs and D outputs of a layer, B rows.
 """
@@ -23,7 +23,7 @@ from lvmcore.deep.layer_kernel import (
     CompositeLayerKernel,
     LayerKernel,
     StationaryLayerKernel,
-    row_moments,
+    whitened_moments,
 )
 from lvmcore.gp.paths import LARGEST_VARIANCE
 from lvmcore.kernels.composite import CompositeKernel
@@ -114,8 +114,10 @@ class KernelLayer(nn.Module):
     Attributes:
         kernel: the name; ``rbf`` for any other kernel.
         composite: any other kernel; None for a stationary one.
+        mixed: whether exponentials and products of rows are in single precision.
     """
 
+    mixed: bool = False
     linear: Tensor | None
     composite: CompositeKernel | None
     kernel: StationaryName
@@ -174,9 +176,16 @@ class KernelLayer(nn.Module):
     def kernel_at(self, Z: Float[Tensor, "*S M H"]) -> LayerKernel:
         """The layer's kernel at inducing inputs Z, [..., M, H]."""
         if self.composite is not None:
-            return CompositeLayerKernel.from_inputs(self.composite, Z, self.mean(Z))
+            return CompositeLayerKernel.from_inputs(
+                self.composite, Z, self.mean(Z), mixed=self.mixed
+            )
         return StationaryLayerKernel.from_inputs(
-            self._kernel_variance, self.log_lengthscales.exp(), Z, self.mean(Z), self.kernel
+            self._kernel_variance,
+            self.log_lengthscales.exp(),
+            Z,
+            self.mean(Z),
+            self.kernel,
+            mixed=self.mixed,
         )
 
     @property
@@ -250,11 +259,8 @@ class HiddenLayer(KernelLayer):
         X: Float[Tensor, "... B H"],
     ) -> tuple[Float[Tensor, "S B D"], Float[Tensor, "... B D"]]:
         """Means and variances of f(x), [S, B, D] each, given the values v [S, M, D]."""
-        weights = v.mT @ layer_kernel.inverse  # vᵀC⁻¹
         # kᵀC⁻ᵀv and kᵀK⁻¹k
-        product, explained = row_moments(
-            layer_kernel.cross(X), weights, layer_kernel.precision.unsqueeze(-3)
-        )
+        product, explained = whitened_moments(layer_kernel, layer_kernel.cross(X), v.mT)
         mean, variance = (
             product.mT,
             self.variance * (layer_kernel.diagonal(X) - explained).clamp_min(0).mT,

@@ -20,15 +20,19 @@ from lvmcore.numerics.linalg import cholesky_batch
 
 __all__ = [
     "JITTER",
+    "MIXED_JITTER",
     "CompositeLayerKernel",
     "LayerKernel",
     "StationaryLayerKernel",
     "row_moments",
     "stationary_covariance",
+    "whitened_moments",
 ]
 
 # Relative to the kernel's variance, the mean over Z of k(z, z), on the diagonal of K(Z).
 JITTER = {torch.float64: 1e-7, torch.float32: 1e-4}
+#: The same in mixed precision: K(Z) is factorised in double, and rows are whitened in single.
+MIXED_JITTER = 1e-6
 _KUU = "The kernel matrix of a layer's inducing inputs"
 
 
@@ -40,11 +44,13 @@ class LayerKernel(ABC):
         C: lower factor of K(Z), [..., M, M].
         inverse: C⁻¹, [..., M, M].
         offset: mean(Z), [..., M, D]; None where the mean is zero.
+        mixed: whether exponentials and products of rows are in single precision.
     """
 
     C: Float[Tensor, "*S M M"]
     inverse: Float[Tensor, "*S M M"]
     offset: Float[Tensor, "*S M D"] | None
+    mixed: bool
 
     @abstractmethod
     def cross(self, X: Float[Tensor, "... B H"]) -> Float[Tensor, "... M B"]:
@@ -58,6 +64,18 @@ class LayerKernel(ABC):
     def precision(self) -> Float[Tensor, "*S M M"]:
         """K⁻¹, [..., M, M]."""
         return self.inverse.mT @ self.inverse
+
+    def whitened(self, k: Float[Tensor, "... M B"]) -> Float[Tensor, "... M B"]:
+        """a = C⁻¹ k, [..., M, B]; in mixed precision a tensor in single.
+
+        There a triangular solve, whose error is that of a change of C in its last digits: C⁻¹ and
+        K⁻¹ have entries as large as the reciprocal of the jitter, and products with them in single
+        would lose the variance of a row.
+        """
+        if not self.mixed:
+            return self.inverse @ k
+        solved: Tensor = torch.linalg.solve_triangular(self.C.float(), k.float(), upper=False)
+        return solved
 
     def values(self, v: Float[Tensor, "S M D"]) -> Float[Tensor, "S M D"]:
         """f(Z) = mean(Z) + C v, [S, M, D], of whitened values v [S, M, D]."""
@@ -91,6 +109,8 @@ class StationaryLayerKernel(LayerKernel):
         Z: Float[Tensor, "*S M H"],
         offset: Float[Tensor, "*S M D"] | None = None,
         kernel: StationaryName = "rbf",
+        *,
+        mixed: bool = False,
     ) -> StationaryLayerKernel:
         """A kernel at inducing inputs Z, [..., M, H].
 
@@ -101,14 +121,18 @@ class StationaryLayerKernel(LayerKernel):
         rows = _features(Z, centre, lengthscales)
         features = _inducing_features(rows, variance)
         eye = torch.eye(Z.shape[-2]).to(Z)
-        K = _kernel_values(features @ rows.mT, variance, kernel) + JITTER[Z.dtype] * variance * eye
+        jitter = _jitter(Z, mixed=mixed) * variance
+        K = _kernel_values(features @ rows.mT, variance, kernel) + jitter * eye
         C, inverse = _factor_and_inverse(K, eye)
-        return cls(C, inverse, offset, centre, lengthscales, features, variance, kernel)
+        return cls(C, inverse, offset, mixed, centre, lengthscales, features, variance, kernel)
 
     def cross(self, X: Float[Tensor, "... B H"]) -> Float[Tensor, "... M B"]:
         """k(Z, x) of rows X [..., B, H], [..., M, B]."""
-        rows = _features(X, self.centre, self.lengthscales)
-        return _kernel_values(self.features @ rows.mT, self.variance, self.kernel)
+        E = self.features @ _features(X, self.centre, self.lengthscales).mT
+        if not self.mixed:
+            return _kernel_values(E, self.variance, self.kernel)
+        # Exponents cancel, so they are in double; the exponentials take the time.
+        return _kernel_values(E.float(), self.variance.float(), self.kernel).to(E)
 
     def diagonal(self, X: Float[Tensor, "... B H"]) -> Float[Tensor, ""]:
         """v, []."""
@@ -134,6 +158,8 @@ class CompositeLayerKernel(LayerKernel):
         composite: CompositeKernel,
         Z: Float[Tensor, "*S M H"],
         offset: Float[Tensor, "*S M D"] | None = None,
+        *,
+        mixed: bool = False,
     ) -> CompositeLayerKernel:
         """A kernel at inducing inputs Z, [..., M, H].
 
@@ -142,8 +168,8 @@ class CompositeLayerKernel(LayerKernel):
         """
         eye = torch.eye(Z.shape[-2]).to(Z)
         scale = composite.diagonal(Z).mean(-1)[..., None, None]  # of the jitter
-        K = composite.forward(Z, Z) + JITTER[Z.dtype] * scale * eye
-        return cls(*_factor_and_inverse(K, eye), offset, composite, Z)
+        K = composite.forward(Z, Z) + _jitter(Z, mixed=mixed) * scale * eye
+        return cls(*_factor_and_inverse(K, eye), offset, mixed, composite, Z)
 
     def cross(self, X: Float[Tensor, "... B H"]) -> Float[Tensor, "... M B"]:
         """k(Z, x) of rows X [..., B, H], [..., M, B]."""
@@ -189,6 +215,39 @@ def _kernel_values(
         return E.exp_()
     correlation = matern52_correlation if kernel == "matern52" else matern32_correlation
     return variance * correlation(E - variance.log())
+
+
+def _jitter(Z: Tensor, *, mixed: bool) -> float:
+    return MIXED_JITTER if mixed else JITTER[Z.dtype]
+
+
+def whitened_moments(
+    layer_kernel: LayerKernel,
+    k: Float[Tensor, "... M B"],
+    mean: Float[Tensor, "... P M"],
+    root: Float[Tensor, "... g M M"] | None = None,
+) -> tuple[Float[Tensor, "... P B"], Float[Tensor, "... g B"]]:
+    """m_p·a [..., P, B] and ‖a‖² − ‖R_g a‖² [..., g, B] of each row, a = C⁻¹k.
+
+    Args:
+        layer_kernel: of the layer.
+        k: k(Z, x), [M, B], or for each draw [S, M, B].
+        mean: m, [P, M] or [S, P, M].
+        root: R, [g, M, M] or [S, g, M, M]; None for 0, with g = 1.
+    """
+    if layer_kernel.mixed:
+        a = layer_kernel.whitened(k)
+        square = a.square().sum(-2, keepdim=True)
+        if root is not None:
+            square = square - (root.to(a) @ a.unsqueeze(-3)).square().sum(-2)
+        return (mean.to(a) @ a).to(k), square.to(k)
+    if root is None:
+        weights = mean @ layer_kernel.inverse
+        return row_moments(k, weights, layer_kernel.precision.unsqueeze(-3))
+    half = root @ layer_kernel.inverse.unsqueeze(-3)
+    # G = K⁻¹ − C⁻ᵀ RᵀR C⁻¹, so that kᵀGk = ‖a‖² − ‖R a‖²
+    G = layer_kernel.precision.unsqueeze(-3) - half.mT @ half
+    return row_moments(k, mean @ layer_kernel.inverse, G)
 
 
 def row_moments(

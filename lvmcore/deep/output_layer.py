@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from lvmcore.deep.hidden_layer import InducingValues, KernelLayer
-from lvmcore.deep.layer_kernel import LayerKernel, row_moments
+from lvmcore.deep.layer_kernel import LayerKernel, whitened_moments
 from lvmcore.deep.likelihoods import GaussianNoise, QExponentialNoise, SoftmaxClasses
 from lvmcore.kernels.composite import CompositeKernel
 from lvmcore.kernels.stationary import StationaryName
@@ -81,7 +81,7 @@ class ProjectedRows:
     def whitened(self, layer_kernel: LayerKernel) -> Float[Tensor, "... M B"]:
         """a = C⁻¹ k(Z, x), [..., M, B]; carries no gradient."""
         with torch.no_grad():
-            return layer_kernel.C.mT if self.k is None else layer_kernel.inverse @ self.k
+            return layer_kernel.C.mT if self.k is None else layer_kernel.whitened(self.k).to(self.k)
 
 
 @dataclass(frozen=True)
@@ -122,10 +122,7 @@ class InducingPosterior:
             # diag C V Cᵀ
             spread = (self.root @ layer_kernel.C.mT.unsqueeze(-3)).square().sum(-2)
             return layer_kernel.C @ self.mean.mT, spread.mT.clamp_min(1e-12)
-        half = self.root @ layer_kernel.inverse.unsqueeze(-3)
-        # G = K⁻¹ − C⁻ᵀ V C⁻¹, so that kᵀGk = aᵀ(I − V)a
-        G = layer_kernel.precision.unsqueeze(-3) - half.mT @ half
-        mean, reduction = row_moments(k, self.mean @ layer_kernel.inverse, G)
+        mean, reduction = whitened_moments(layer_kernel, k, self.mean, self.root)
         return mean.mT, (variance - reduction).mT.clamp_min(1e-12)
 
     def square(self) -> Float[Tensor, "..."]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.data.dataset import Dataset
+from lvmcore.devices import computed_on
 from lvmcore.evaluation.class_separation import separation_of_fitted_rows
 from lvmcore.evaluation.held_out_rows import held_out_metrics
 from lvmcore.evaluation.map_dimensions import (
@@ -66,7 +67,7 @@ def map_metrics(
         found["elbo"] = Metric(
             "bound (ELBO)",
             float(model.elbo_),
-            "Total nats, of standardised numbers or of counts.",
+            "Total nats, of standardised numbers or of counts." + computed_on(model.computation_),
         )
     if isinstance(model, _Codebook):
         found["perplexity"] = Metric(

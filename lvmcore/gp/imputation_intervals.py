@@ -91,7 +91,7 @@ class ConditionedRows:
     @classmethod
     def of(cls, decoder: ImputationDecoder, rows: LatentRows) -> Self:
         """From a data path and the rows that it was fitted with."""
-        return cls(decoder, rows.mean.detach(), rows.variance.detach())
+        return cls(decoder, rows.mean.detach().double(), rows.variance.detach().double())
 
 
 def hold_out_cells(observed: Tensor, generator: torch.Generator) -> Tensor:

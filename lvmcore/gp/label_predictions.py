@@ -52,7 +52,7 @@ class LabelPredictions:
     ) -> Self:
         """From the fitted paths, one per column."""
         with torch.no_grad():
-            decoders = tuple(path.decoder() for path in paths)
+            decoders = tuple(path.in_double().decoder() for path in paths)
         codes = [np.asarray(column.codes) for column in columns]
         together = codes[0] if len(codes) == 1 else np.stack(codes, axis=1)
         return cls(columns, decoders, together, likelihood)

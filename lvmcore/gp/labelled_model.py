@@ -60,7 +60,8 @@ class LabelledGPLVM(ClassifierMixin, GPLatentVariableModel):
             DataError: the rows do not fit the model (columns, infinite or missing cells).
         """
         posterior = self.posterior(X)
-        mean, sd = self._to_tensor(posterior.mean), self._to_tensor(np.sqrt(posterior.variance))
+        mean = self._cast(self._to_tensor(posterior.mean))
+        sd = self._cast(self._to_tensor(np.sqrt(posterior.variance)))
         found = self._label_predictions.probabilities(mean, sd, self.label_draws)
         return found[0] if len(found) == 1 else found
 
@@ -86,7 +87,7 @@ class LabelledGPLVM(ClassifierMixin, GPLatentVariableModel):
         return float((truth == predicted).all(axis=1).mean())
 
     def _decode_labels(self, X: Tensor, column: int) -> tuple[Tensor, Tensor, Tensor]:
-        return self._label_predictions.at_points(X, column)
+        return self._label_predictions.at_points(self._cast(X), column)
 
     def _sample_latent(self, n: int, label: Any, rng: np.random.Generator) -> NDArray[np.float64]:
         """From the prior, or for a label from the mixture of the posteriors of its rows, [n, Q]."""

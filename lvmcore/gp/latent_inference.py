@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from lvmcore.numerics.batched_bfgs import Objective, minimise_rows, polish_rows
+from lvmcore.numerics.block_sizes import block_cells
 from lvmcore.numerics.gaussians import kl_standard_normal
 
 #: (positions [n], means [n, Q], variances [n, Q]) → E log p(row | x), [n].
@@ -153,12 +154,12 @@ def infer_modes(
 
 def _incomplete_rows_in_block(decoder: RowDecoder) -> int:
     """Rows with missing cells in a block."""
-    return max(1, MASKED_CELLS // decoder.incomplete_row_size)
+    return max(1, block_cells(MASKED_CELLS) // decoder.incomplete_row_size)
 
 
 def _complete_rows_in_block(decoder: RowDecoder, starts: int) -> int:
     """Complete rows in a block, for a number of starts each."""
-    return max(1, COMPLETE_CELLS // (starts * decoder.complete_row_size))
+    return max(1, block_cells(COMPLETE_CELLS) // (starts * decoder.complete_row_size))
 
 
 def _distances(Y: Tensor, reconstruction: Tensor) -> Tensor:

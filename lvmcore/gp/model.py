@@ -146,11 +146,12 @@ class GPLatentVariableModel(LatentVariableModel):
 
     def _fitted_rows(self) -> tuple[Tensor, Tensor]:
         """Means and variances of the rows at which inference starts, [N, Q] each."""
-        return self._to_tensor(self.embedding_.mean), self._to_tensor(self.embedding_.variance)
+        found = self.embedding_
+        return self._cast(self._to_tensor(found.mean)), self._cast(self._to_tensor(found.variance))
 
     def _cast(self, tensor: Tensor) -> Tensor:
-        """A tensor in the precision of inference; by default that of the fit."""
-        return tensor
+        """A tensor in double, for inference: in single the optima would be lost in rounding."""
+        return tensor.double()
 
     def _posterior(self, Y: Tensor) -> tuple[Tensor, Tensor]:
         with torch.no_grad():
@@ -161,7 +162,7 @@ class GPLatentVariableModel(LatentVariableModel):
             return self._decoder.decode(self._cast(X))
 
     def _metric(self, X: Tensor) -> Tensor:
-        return self._decoder.metric(X)
+        return self._decoder.metric(self._cast(X))
 
     def variance_shares(self) -> dict[str, FloatArray]:
         """Share of each dimension in the variance that a path carries, by path, each [Q].
@@ -230,7 +231,7 @@ class GPLatentVariableModel(LatentVariableModel):
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         restore_columns(self, facts)
-        self._restore_data(arrays, self._to_tensor(np.zeros(1)))
+        self._restore_data(arrays, self._cast(self._to_tensor(np.zeros(1))))
         self.restarts_ = restarts_from_state(arrays, facts)
 
     def _read_decoder(self, arrays: Mapping[str, NDArray[Any]], like: Tensor) -> PathDecoder:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from typing import Self
 
@@ -79,6 +79,12 @@ class DataTerm(Term[LatentSample]):
         self.squares = self.Y.square().sum(0)
         self.cells = None if observed is None else ObservedCells.from_mask(observed, Y)
 
+    def in_double(self) -> Self:
+        """A copy whose path is in double, for predictions."""
+        found = copy(self)
+        found.path = self.path.in_double()
+        return found
+
     @property
     def count(self) -> int:
         """Number of cells in the bound."""
@@ -96,10 +102,11 @@ class DataTerm(Term[LatentSample]):
 
     @torch.no_grad()
     def decoder(self, rows: LatentRows) -> DataDecoder:
-        """The path at the optimal q(V) for q(X)."""
+        """The path at the optimal q(V) for q(X), in double."""
+        path = self.path.in_double()
         if self.cells is not None:
-            return self.path.decoder(self.path.masked_optimum(rows, self.Y, self.cells))
-        return self.path.decoder(self.path.optimal_inducing(rows, self.Y, self.squares))
+            return path.decoder(path.masked_optimum(rows, self.Y, self.cells))
+        return path.decoder(path.optimal_inducing(rows, self.Y, self.squares))
 
 
 class SparseGPLVMObjective(Objective[LatentSample]):
@@ -154,11 +161,12 @@ class SparseGPLVMObjective(Objective[LatentSample]):
         The moves are taken back unless the bound rises, as it need not where the prior of X is no
         product over rows, or where there are terms beside that of the columns.
         """
-        rows, cells, Y = self.rows, self.data.cells, self.data.Y.to(self.rows.mean)
+        rows, cells, Y = self.rows, self.data.cells, self.data.Y.double()
         observed = None if cells is None else cells.mask.to(Y)
         candidates = torch.as_tensor(thinned(self.n_rows), device=Y.device)
         decoder = self.data.decoder(rows)
-        best = best_positions(decoder, Y, observed, rows.mean, rows.variance, candidates)
+        mean, variance = rows.mean.double(), rows.variance.double()
+        best = best_positions(decoder, Y, observed, mean, variance, candidates)
         if bool((best == torch.arange(len(best), device=best.device)).all()):
             return
         bound, places = self.bound(), [parameter.clone() for parameter in rows.parameters()]

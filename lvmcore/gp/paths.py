@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar
+from copy import deepcopy
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -112,6 +113,18 @@ class KernelPath(nn.Module):
     def kernel(self) -> MapKernel:
         """The kernel at the current parameters."""
         return self.rbf if self.composite is None else ExpressionKernel.of(self.composite)
+
+    @property
+    def double_kernel(self) -> MapKernel:
+        """The kernel at the current parameters in double, differentiable."""
+        kernel = self.kernel
+        if isinstance(kernel, RBF):
+            return RBF(kernel.variance.double(), kernel.lengthscales.double())
+        return kernel
+
+    def in_double(self) -> Self:
+        """The path itself, or a copy in double: single precision would lose its predictions."""
+        return self if self.points.dtype == torch.float64 else deepcopy(self).double()
 
     @property
     def rbf(self) -> RBF:
@@ -249,12 +262,13 @@ class WhitenedPath(KernelPath):
 
     def latent_function(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of f_c(x) at points X [N, Q], each [N, C]."""
-        kernel = self.kernel
-        L, _ = cholesky(kernel(self.Z, self.Z), "The kernel matrix of the inducing inputs")
+        # In double: the root of the kernel matrix would amplify the rounding of k(Z, x).
+        kernel, Z, X = self.double_kernel, self.Z.double(), X.double()
+        L, _ = cholesky(kernel(Z, Z), "The kernel matrix of the inducing inputs")
         # a = L⁻¹ k(Z, x)
-        a = solve_lower(L.to(X), kernel(self.Z, X))
-        mean = a.T @ self.q_mu.T
-        spread = shared_quadratic_forms(a, self.factor @ self.factor.mT).T
+        a = solve_lower(L, kernel(Z, X))
+        mean = a.T @ self.q_mu.double().T
+        spread = shared_quadratic_forms(a, self.factor.double() @ self.factor.double().mT).T
         left = kernel.diagonal(X) - a.square().sum(0)
         return mean, (left.clamp_min(0)[:, None] + spread).clamp_min(1e-12)
 

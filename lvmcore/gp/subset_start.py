@@ -125,17 +125,19 @@ class SubsetStartObjective(GPLVMObjective):
         rows, decoder = self.rows, self.start.data.decoder(self.start.rows)
         for parameter, own in zip(rows.parameters(), self.start.rows.parameters(), strict=True):
             parameter[self.subset] = own
-        Y, cells = self.data.Y.to(rows.mean), self.data.cells
+        Y, cells = self.data.Y.double(), self.data.cells
         observed = None if cells is None else cells.mask.to(Y)
         candidates = self.subset[torch.as_tensor(thinned(len(self.subset)))].to(Y.device)
-        best = best_positions(decoder, Y, observed, rows.mean, rows.variance, candidates)
+        mean, variance = rows.mean.double(), rows.variance.double()
+        best = best_positions(decoder, Y, observed, mean, variance, candidates)
         others = torch.ones(len(Y), dtype=torch.bool)
         others[self.subset] = False
         at, table = best[others], Y if cells is None else torch.where(cells.mask, Y, torch.nan)
         mean, variance = refine_rows(
-            decoder, table[others], rows.mean[at], rows.variance[at], max_iter=PLACEMENT_STEPS
+            decoder, table[others], mean[at], variance[at], max_iter=PLACEMENT_STEPS
         )
-        rows.mean[others], rows.log_variance[others] = mean, variance.log()
+        rows.mean[others] = mean.to(rows.mean)
+        rows.log_variance[others] = variance.log().to(rows.mean)
         self.placed.fill_(1)
         return True
 

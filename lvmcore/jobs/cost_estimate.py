@@ -59,12 +59,14 @@ class CostEstimate:
         rest: seconds before the first and after the last step.
         memory: peak memory of its process, bytes; None if it exceeded the free memory.
         free: free memory at the time of the measurement, bytes.
+        gpu_memory: peak memory on its GPU, bytes; None for a fit on the CPU.
     """
 
     step: float
     rest: float
     memory: int | None
     free: int
+    gpu_memory: int | None = None
 
     def seconds(self, steps: int) -> float:
         """Largest duration of a fit with ``steps`` steps, seconds."""
@@ -250,4 +252,11 @@ def _estimate_of(found: dict[str, Any], free: int) -> CostEstimate | None:
         return CostEstimate(0.0, 0.0, None, free)
     if "error" in found:
         return None
-    return CostEstimate(float(found["step"]), float(found["rest"]), int(found["memory"]), free)
+    gpu = found.get("gpu_memory")
+    return CostEstimate(
+        float(found["step"]),
+        float(found["rest"]),
+        int(found["memory"]),
+        free,
+        None if gpu is None else int(gpu),
+    )

@@ -21,6 +21,7 @@ import psutil
 from lvmcore.base.predictor import Predictor
 from lvmcore.data.dataset import Dataset
 from lvmcore.data.dataset_storage import load_dataset
+from lvmcore.devices import peak_memory
 from lvmcore.jobs.fitting import describe_error, training_rows
 from lvmcore.jobs.machine_limits import keep_freed_memory
 from lvmcore.models import AnyModel
@@ -45,7 +46,7 @@ def probe(spec: JobSpec, dataset: Dataset) -> dict[str, Any]:
 
     Returns:
         "step": seconds per step; "rest": seconds before the first and after the last one; "memory":
-        peak memory of this process, bytes.
+        peak memory of this process, bytes; "gpu_memory": that on a GPU, None for a fit on the CPU.
     """
     model = make_model(spec)
     X, y = _rows(model, spec, dataset)
@@ -66,7 +67,13 @@ def probe(spec: JobSpec, dataset: Dataset) -> dict[str, Any]:
         step *= (steps[-1].iteration + steps[-1].steps_left) / steps[-1].total
     # computations after the last step that the early stop left out
     left = float(getattr(getattr(model, "_function", None), "seconds_left", 0.0))
-    return {"step": step, "rest": max(0.0, whole - course) + left, "memory": _peak_memory()}
+    device = "cpu" if model.computation_ is None else model.computation_.device
+    return {
+        "step": step,
+        "rest": max(0.0, whole - course) + left,
+        "memory": _peak_memory(),
+        "gpu_memory": peak_memory(device),
+    }
 
 
 def _rows(model: AnyModel, spec: JobSpec, dataset: Dataset) -> tuple[pd.DataFrame, Any]:

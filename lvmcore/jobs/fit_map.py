@@ -10,7 +10,7 @@ from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.data.column_likelihoods import likelihood_text
 from lvmcore.data.dataset import Dataset
 from lvmcore.export.tables import to_parquet_bytes
-from lvmcore.jobs.fitting import StoppedError, fit_checkpoint, training_rows
+from lvmcore.jobs.fitting import StoppedError, fit_from_checkpoint, training_rows
 from lvmcore.jobs.job_kind import JobKind, Outcome, fit_outcome
 from lvmcore.likelihoods.catalogue import BY_COLUMN
 from lvmcore.metrics.metric import Metric
@@ -56,8 +56,13 @@ class MapFit(JobKind):
             return
         X = pd.DataFrame(self.dataset.X, columns=list(self.dataset.transformed_names))
         y = None if self.model.capabilities.labels == "none" else self.dataset.y
-        with fit_checkpoint(self.context.folder, bound=self.model.capabilities.bound) as checkpoint:
-            self.model._fit_from(X, y, callback=self.context.monitor, checkpoint=checkpoint)
+        model, monitor = self.model, self.context.monitor
+        fit_from_checkpoint(
+            self.context.folder,
+            model,
+            monitor,
+            lambda checkpoint: model._fit_from(X, y, callback=monitor, checkpoint=checkpoint),
+        )
 
     def write_results(self) -> None:
         """Write the model and the embedding."""

@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 
 from lvmcore.base.predictor import Predictor
+from lvmcore.devices import computed_on
 from lvmcore.evaluation.target_comparison import compare_target
 from lvmcore.evaluation.target_quality import target_metrics
 from lvmcore.evaluation.target_scores import target_comparison_to_json
 from lvmcore.export.tables import to_parquet_bytes
-from lvmcore.jobs.fitting import StoppedError, fit_checkpoint
+from lvmcore.jobs.fitting import StoppedError, fit_from_checkpoint
 from lvmcore.jobs.job_kind import JobKind, Outcome, fit_outcome
 from lvmcore.metrics.metric import Metric
 from lvmcore.persistence import write_atomically
@@ -69,14 +70,19 @@ class TargetFit(JobKind):
         if isinstance(self.context.fitted, Predictor):
             self.model, self.seconds = self.context.fitted, 0.0
             return
-        with fit_checkpoint(self.context.folder, bound=self.model.capabilities.bound) as checkpoint:
-            self.model._fit_from(
+        model, monitor = self.model, self.context.monitor
+        fit_from_checkpoint(
+            self.context.folder,
+            model,
+            monitor,
+            lambda checkpoint: model._fit_from(
                 rows.X[learned],
                 rows.y[learned],
-                callback=self.context.monitor,
+                callback=monitor,
                 checkpoint=checkpoint,
                 held_out=(rows.X[rows.held_out], rows.y[rows.held_out]),
-            )
+            ),
+        )
         self.seconds = time.monotonic() - began
 
     def write_results(self) -> None:
@@ -106,7 +112,8 @@ class TargetFit(JobKind):
                 "bound (ELBO)",
                 float(model.elbo_),
                 "Total nats of the rows of the fit"
-                + (", the target standardised." if model.task == "number" else "."),
+                + (", the target standardised." if model.task == "number" else ".")
+                + computed_on(model.computation_),
             )
         self.context.write_metrics(found)  # the page shows them while the baselines are fitted
         given = self.context.fitted is not None  # which may have seen the held-out rows

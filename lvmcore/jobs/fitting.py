@@ -12,7 +12,10 @@ import pandas as pd
 
 from lvmcore.base.latent_variable_model import Capabilities, LatentVariableModel
 from lvmcore.data.dataset import Dataset
+from lvmcore.devices import Computation, release_memory
 from lvmcore.errors import DataError, LatentboardError
+from lvmcore.models import AnyModel
+from lvmcore.numerics.block_sizes import smaller_blocks
 from lvmcore.results import FitStep
 from lvmcore.runs.atomic_files import DISK_FULL, is_disk_full
 from lvmcore.runs.event_log import EventLog, truncate_events
@@ -23,6 +26,14 @@ from lvmcore.training.checkpoint import Checkpoint
 _OUT_OF_MEMORY = (
     "There was not enough memory for this fit. Try fewer rows, columns or inducing points, or a "
     "machine with more memory."
+)
+_GPU_OUT_OF_MEMORY = (
+    "The memory of the GPU was not enough for this fit, in smaller blocks either. Choose the "
+    "device cpu, single precision, or fewer rows, columns or inducing points."
+)
+_REPEATED = (
+    "The memory was not enough at first, so the fit was repeated from its last checkpoint in "
+    "blocks of a quarter of the size."
 )
 
 
@@ -48,6 +59,7 @@ class FitMonitor:
         on_step: called with every step.
         stopped: reason of the stop; None without one.
         log: event log, open from the first step.
+        computation: returns what the model under way computes on.
     """
 
     folder: JobFolder
@@ -55,11 +67,13 @@ class FitMonitor:
     on_step: Callable[[FitStep], None] | None
     stopped: Reason | None = None
     log: EventLog | None = None
+    computation: Callable[[], Computation | None] = lambda: None
 
     def __call__(self, step: FitStep) -> bool:
         """Record a step; True stops the fit."""
         if self.log is None:
             self.log = self._open_log(step.iteration)
+            self._record_computation()
         self.log.add(step)
         if self.on_step is not None:
             self.on_step(step)
@@ -77,6 +91,17 @@ class FitMonitor:
             fresh = dataclasses.replace(state, attempt=state.attempt + 1, earlier=0.0)
             self.folder.write_state(fresh)
         return EventLog(self.folder.files.events)
+
+    def _record_computation(self) -> None:
+        found = self.computation()
+        if found is not None:
+            state = self.folder.state()
+            self.folder.write_state(dataclasses.replace(state, computation=found))
+
+    def restart(self) -> None:
+        """Begin a further attempt: its first step deletes the events from that step on."""
+        self.close()
+        self.log = None
 
     def close(self) -> None:
         """Record the last step, and close the log."""
@@ -146,15 +171,49 @@ def training_rows(
     return kept, kept.notes[len(dataset.notes) :]
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory of the machine or of a GPU was not enough."""
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and ("out of memory" in text or "allocate memory" in text)
+    )
+
+
+def fit_from_checkpoint(
+    folder: JobFolder, model: AnyModel, monitor: FitMonitor, fit: Callable[[Checkpoint], object]
+) -> None:
+    """Fit the model of a run; once more in smaller blocks where the memory was not enough.
+
+    Args:
+        folder: folder of the run.
+        model: the model.
+        monitor: callback of the fit.
+        fit: fits the model from a checkpoint, and writes it.
+    """
+    monitor.computation = lambda: model.computation_
+    bound = model.capabilities.bound
+    try:
+        with fit_checkpoint(folder, bound=bound) as checkpoint:
+            fit(checkpoint)
+        return
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+    # After the handler: the error holds the arrays of the fit.
+    release_memory()
+    monitor.restart()
+    with smaller_blocks(), fit_checkpoint(folder, bound=bound) as checkpoint:
+        fit(checkpoint)
+    model._note(_REPEATED)
+
+
 def describe_error(error: BaseException) -> tuple[str, str]:
     """A message for an error, and its kind; "Unexpected" for an error in the code."""
     if isinstance(error, LatentboardError):
         return str(error), type(error).__name__
-    text = str(error).lower()
-    if isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and ("out of memory" in text or "allocate memory" in text)
-    ):
-        return _OUT_OF_MEMORY, "MemoryError"
+    if is_out_of_memory(error):
+        on_gpu = any(name in str(error) for name in ("CUDA", "HIP"))
+        return _GPU_OUT_OF_MEMORY if on_gpu else _OUT_OF_MEMORY, "MemoryError"
     if is_disk_full(error):
         return DISK_FULL, "DiskFull"
     return (

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lvmcore.data.dataset import Dataset
+from lvmcore.devices import Computation
 from lvmcore.errors import DataError
 from lvmcore.jobs.fitting import FitMonitor, StoppedError
 from lvmcore.metrics.metric import Metric
@@ -100,12 +101,14 @@ class Outcome:
         elbo: final bound, total nats; None without a bound.
         converged: whether the fit converged; None without a fit.
         rise: rise of a mini-batch bound a step, as in ``Job``.
+        computation: device, precision and threads of the fit.
     """
 
     notes: tuple[str, ...] = ()
     elbo: float | None = None
     converged: bool | None = None
     rise: tuple[float, float] | None = None
+    computation: Computation | None = None
 
 
 def fit_outcome(model: AnyModel, notes: tuple[str, ...], monitor: FitMonitor) -> Outcome:
@@ -121,6 +124,7 @@ def fit_outcome(model: AnyModel, notes: tuple[str, ...], monitor: FitMonitor) ->
         elbo=as_plain_json(float(model.elbo_)),
         converged=bool(model.converged_) and monitor.stopped is None,
         rise=model.rise_,
+        computation=model.computation_,
     )
 
 

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 
 from filelock import BaseFileLock, FileLock, Timeout
 
@@ -55,10 +56,10 @@ class Launcher:
     together they run at most ``slots`` fits, and start each run once. The launcher works in daemon
     threads, and its workers end with the server.
 
-    The next run waits until its executor has room for it beside the active fits. Fits on a GPU of
-    this machine run one at a time; a run that waits for the GPU is overtaken by runs that do not
-    need it, and so is one that no node of a cluster can begin. A run whose node was lost goes on
-    from its last checkpoint.
+    The next run waits until its executor has room for it beside the active fits. Each GPU of this
+    machine has one fit at a time; a run that waits for a GPU is overtaken by runs that do not need
+    it, and so is one that no node of a cluster can begin. A fit that chose the CPU gives its GPU
+    back. A run whose node was lost goes on from its last checkpoint.
 
     Args:
         store: the store.
@@ -182,17 +183,20 @@ class Launcher:
         with ExitStack() as locks:
             locks.enter_context(start_lock.acquire(timeout=0))
             try:
-                folder = self._next_startable(locks)
-                if folder is not None:
-                    self._run(folder, start_lock)
+                found = self._next_startable()
+                if found is not None:
+                    folder, gpu = found
+                    if gpu is not None:
+                        locks.callback(gpu.lock.release)
+                    self._run(folder, start_lock, gpu)
             except LatentboardError:
                 # It was deleted meanwhile.
                 logger.info("a run is gone that was to be started")
                 return True
-        return folder is not None
+        return found is not None
 
-    def _next_startable(self, locks: ExitStack) -> JobFolder | None:
-        """The first queued run that can start now; locks the GPU if it needs it."""
+    def _next_startable(self) -> tuple[JobFolder, _HeldGpu | None] | None:
+        """The first queued run that can start now, with the GPU that it needs, locked."""
         running = [job for job in self.store.list(None) if job.status == "running"]
         for name in self.store.queue.ids():
             if time.monotonic() < self._postponed.get(name, (0.0, ""))[0]:
@@ -200,22 +204,27 @@ class Launcher:
             job = self.store.get(name)
             if not self.executor.has_room(job, running):
                 return None
-            if self.executor.takes_gpu(job):
-                gpu = self._lock("gpu")
-                try:
-                    locks.enter_context(gpu.acquire(timeout=0))
-                except Timeout:
-                    continue
-            return self.store.job_folder(name)
+            named = self.executor.gpus_of(job, self.store)
+            held = next((gpu for gpu in map(self._hold_gpu, named) if gpu is not None), None)
+            if held is not None or not named:
+                return self.store.job_folder(name), held
         return None
 
-    def _run(self, folder: JobFolder, start_lock: BaseFileLock) -> None:
+    def _hold_gpu(self, device: str) -> _HeldGpu | None:
+        """Lock a GPU for a run; None while another run has it."""
+        lock = self._lock(f"gpu-{device.replace(':', '-')}")
+        with suppress(Timeout):
+            lock.acquire(timeout=0)
+            return _HeldGpu(device, lock)
+        return None
+
+    def _run(self, folder: JobFolder, start_lock: BaseFileLock, gpu: _HeldGpu | None) -> None:
         errors, name = "", folder.path.name
         for _ in range(_ATTEMPTS):
             worker = self._take_spare()
             try:
-                worker.assign(self.store.home, name)
-                self._supervise(worker, folder, start_lock)
+                worker.assign(self.store.home, name, "" if gpu is None else gpu.device)
+                self._supervise(worker, folder, start_lock, gpu)
             finally:
                 with self._spares:
                     self._large.discard(worker)
@@ -261,7 +270,11 @@ class Launcher:
         self._postponed[name] = (time.monotonic() + _POSTPONED_SECONDS, why)
 
     def _supervise(
-        self, worker: WorkerProcess, folder: JobFolder, start_lock: BaseFileLock
+        self,
+        worker: WorkerProcess,
+        folder: JobFolder,
+        start_lock: BaseFileLock,
+        gpu: _HeldGpu | None,
     ) -> None:
         """Wait for the end of the worker, and terminate it if the run is cancelled."""
         began, latency = time.monotonic(), self.executor.latency
@@ -275,6 +288,9 @@ class Launcher:
                 return
             if start_lock.is_locked and folder.state().status != "queued":
                 start_lock.release()
+                self._wake()
+            if gpu is not None and gpu.lock.is_locked and _is_on_cpu(folder):
+                gpu.lock.release()
                 self._wake()
             if time.monotonic() - began > _SPARE_AFTER_SECONDS:
                 if max(reserved, worker.memory) > _LARGE_FIT_BYTES:
@@ -323,6 +339,25 @@ class Launcher:
 
     def _new_worker(self) -> WorkerProcess:
         return self.executor.new_worker()
+
+
+@dataclass(frozen=True)
+class _HeldGpu:
+    """A GPU that is locked for a run.
+
+    Attributes:
+        device: its name in torch.
+        lock: the lock.
+    """
+
+    device: str
+    lock: BaseFileLock
+
+
+def _is_on_cpu(folder: JobFolder) -> bool:
+    """Whether the fit of a run has chosen the CPU."""
+    found = folder.state().computation
+    return found is not None and found.device == "cpu"
 
 
 def _is_ending(folder: JobFolder, passed: float) -> bool:

@@ -1,4 +1,4 @@
-"""Cores, memory and GPU of this machine, and the allocator of a fitting process."""
+"""Cores and memory of this machine, and the allocator of a fitting process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ctypes
 import os
 import sys
 from collections.abc import MutableMapping
-from functools import cache
 from pathlib import Path
 
 import psutil
@@ -15,7 +14,6 @@ __all__ = [
     "available_memory",
     "cores",
     "default_slots",
-    "has_gpu",
     "keep_freed_memory",
     "limit_threads",
     "threads_of_a_fit",
@@ -128,11 +126,3 @@ def _read(name: str) -> str:
         return (_CGROUP / name).read_text(encoding="ascii").strip()
     except OSError:
         return ""
-
-
-@cache
-def has_gpu() -> bool:
-    """Whether there is a GPU for torch; checked without loading torch."""
-    if os.environ.get("CUDA_VISIBLE_DEVICES", "all") in ("", "-1"):
-        return False
-    return Path("/dev/nvidia0").exists()

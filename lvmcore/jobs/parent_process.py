@@ -61,8 +61,8 @@ class ParentWatch:
             os._exit(1)
 
 
-def read_request() -> tuple[Path, str] | None:
-    """The folder of the store and the id of the run; None if standard input was closed."""
+def read_request() -> tuple[Path, str, str] | None:
+    """Folder of the store, id of the run and its GPU; None if standard input was closed."""
     line = b""
     while not line.endswith(b"\n"):
         piece = os.read(_STDIN, _LONGEST_REQUEST)
@@ -70,7 +70,7 @@ def read_request() -> tuple[Path, str] | None:
             return None
         line += piece
     request = json.loads(line)
-    return Path(request["home"]), request["id"]
+    return Path(request["home"]), request["id"], request["gpu"]
 
 
 def has_request() -> bool:

@@ -93,7 +93,7 @@ def run_job(
         )
     state = state.ending(
         monitor.stopped or "done",
-        **dataclasses.asdict(outcome),
+        **vars(outcome),
         message=_INTERRUPTED if monitor.stopped == "interrupted" else None,
     )
     if state.status == "interrupted" or not job.measured_last:
@@ -144,7 +144,12 @@ def _measure(job: JobKind, state: JobState) -> JobState:
 def _write_state(folder: JobFolder, state: JobState) -> JobState:
     """Write a state; on a full disk, ``JobFolder.settle`` reports that instead."""
     written = folder.state()
-    state = dataclasses.replace(state, attempt=written.attempt, earlier=written.earlier)
+    state = dataclasses.replace(
+        state,
+        attempt=written.attempt,
+        earlier=written.earlier,
+        computation=state.computation or written.computation,
+    )
     try:
         folder.write_state(state)
         folder.clear_up()

@@ -1,8 +1,8 @@
 """The process that runs one job: ``python -m lvmcore.jobs.worker``.
 
 It imports torch and the models, warms up, then waits for one line of JSON on its standard input,
-``{"home": …, "id": …}``. When its standard input is closed, because the server closed it or died,
-the fit stops at its next step, and the fit so far is kept.
+``{"home": …, "id": …, "gpu": …}``. When its standard input is closed, because the server closed it
+or died, the fit stops at its next step, and the fit so far is kept.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from filelock import Timeout
 
+from lvmcore.devices import use_gpu
 from lvmcore.errors import LatentboardError
 from lvmcore.jobs.machine_limits import keep_freed_memory
 from lvmcore.jobs.parent_process import ParentWatch, has_request, read_request
@@ -73,7 +74,8 @@ def main() -> int:
     request = read_request()
     if request is None:
         return 0
-    home, name = request
+    home, name, gpu = request
+    use_gpu(gpu)
     try:
         store = Store(home)
         folder = store.job_folder(name)

@@ -83,14 +83,15 @@ class WorkerProcess:
             return int(psutil.Process(self._process.pid).memory_info().rss)
         return 0
 
-    def assign(self, home: Path, name: str) -> None:
+    def assign(self, home: Path, name: str, gpu: str = "") -> None:
         """Send it the request for a run. A process that has ended ignores it.
 
         Args:
             home: folder of the store.
             name: id of the run.
+            gpu: the GPU of ``auto`` and ``cuda`` for it, such as "cuda:1"; "" for none.
         """
-        request = json.dumps({"home": str(home), "id": name}) + "\n"
+        request = json.dumps({"home": str(home), "id": name, "gpu": gpu}) + "\n"
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
             self._process.stdin.write(request.encode())

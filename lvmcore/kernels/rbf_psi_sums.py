@@ -18,6 +18,7 @@ from torch import Tensor
 
 from lvmcore.kernels.psi_exponents import PsiExponentials
 from lvmcore.kernels.psi_features import PointFeatures, RowFeatures
+from lvmcore.numerics.block_sizes import block_cells
 
 __all__ = ["Gradients", "RBFPsiSums"]
 
@@ -64,7 +65,7 @@ class RBFPsiSums:
     ) -> None:
         if chunk_cells is None:
             alone = torch.get_num_threads() == 1 and Z.device.type == "cpu"
-            chunk_cells = CHUNK_CELLS if alone else SHARED_CHUNK_CELLS
+            chunk_cells = block_cells(CHUNK_CELLS if alone else SHARED_CHUNK_CELLS)
         self.lengthscales, self.amplitude, self.Y, self.sets = lengthscales, amplitude, Y, sets
         square = lengthscales.square()
         self.points = points = PointFeatures(Z, square)

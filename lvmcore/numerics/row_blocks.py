@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lvmcore.numerics.block_sizes import block_cells
+
 __all__ = ["BLOCK_ROWS", "CellMatches", "find_cells", "row_blocks"]
 
 # Rows in a block; bounds memory, changes results in their last digits only.
@@ -16,9 +18,10 @@ BLOCK_ROWS = 4096
 
 
 def row_blocks(rows: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """Consecutive blocks of ``BLOCK_ROWS`` rows, as views."""
-    for begin in range(0, len(rows), BLOCK_ROWS):
-        yield rows[begin : begin + BLOCK_ROWS]
+    """Consecutive blocks of ``BLOCK_ROWS`` rows, or of fewer, as views."""
+    size = block_cells(BLOCK_ROWS)
+    for begin in range(0, len(rows), size):
+        yield rows[begin : begin + size]
 
 
 @dataclass(frozen=True)

@@ -150,9 +150,9 @@ class DeepQEPLVMObjective(SparseGPLVMObjective):
 
     def decoder(self) -> PathDecoder:
         """Hidden layers and data path, q(V) of the columns the optimum for 16 samples of X."""
-        sums = self.data.average_sums(self.rows)
-        hidden = tuple(layer.decoder() for layer in self.data.layers)
-        return DeepDecoder(hidden, self.data.decoder_of(sums))
+        data = self.data.in_double()
+        hidden = tuple(layer.in_double().decoder() for layer in data.layers)
+        return DeepDecoder(hidden, data.decoder_of(data.average_sums(self.rows)))
 
     def with_problem(self, problem: FitProblem) -> Self:
         """An objective of other cells with a copy of the current parameters."""

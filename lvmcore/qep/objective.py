@@ -122,7 +122,8 @@ class QEPDataTerm(DataTerm):
     @torch.no_grad()
     def decoder(self, rows: LatentRows) -> DataDecoder:
         """The path at the optimal q(V) for q(X); its noise is that of a new row."""
-        return self.decoder_of(self.sums(rows.mean, rows.variance))
+        term = self.in_double()
+        return term.decoder_of(term.sums(rows.mean, rows.variance))
 
     @torch.no_grad()
     def decoder_of(self, sums: PsiSums | MaskedPsiSums) -> DataDecoder:

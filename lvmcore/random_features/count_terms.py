@@ -214,7 +214,9 @@ class LogisticTerm(CountTerm):
         c, family = self.c[:, columns], self.family.select_columns(columns)
         for _ in range(0 if step else SETTLING):
             c = self._updated_c(Phi, c, columns)
-        value, mean, variance = weighted_evidence(Phi, *self._weights(c, columns))
+        value, mean, variance = weighted_evidence(
+            Phi, *self._weights(c, columns), single=self.mixed
+        )
         Y = self.Y[:, columns]
         rest = family.log_coefficient(Y) + family.trials(Y) * polya_gamma_constant(c)
         if step:
@@ -224,7 +226,9 @@ class LogisticTerm(CountTerm):
     def _updated_c(self, Phi: Tensor, c: Tensor, columns: Columns = ALL) -> Tensor:
         """c = √E ψ² under the q(h) that is optimal for the given c, [N, B]."""
         with torch.no_grad():
-            _, mean, variance = weighted_evidence(Phi, *self._weights(c, columns))
+            _, mean, variance = weighted_evidence(
+                Phi, *self._weights(c, columns), single=self.mixed
+            )
             return (mean.square() + variance).sqrt()
 
     def _weights(self, c: Tensor, columns: Columns = ALL) -> tuple[Tensor, Tensor]:
@@ -288,7 +292,7 @@ class SiteTerm(CountTerm):
         omega, kappa = self.omega[:, columns].clone(), self.kappa[:, columns].clone()
         for _ in range(0 if step else SETTLING):
             omega, kappa = self._updated_sites([Phi], omega, kappa, columns)
-        value, mean, variance = weighted_evidence(Phi, omega, kappa)
+        value, mean, variance = weighted_evidence(Phi, omega, kappa, single=self.mixed)
         second = mean.square() + variance
         expected = self.masked(self.expected(columns, mean, variance), columns)
         cells = expected - kappa * mean + 0.5 * omega * second
@@ -314,7 +318,7 @@ class SiteTerm(CountTerm):
         """ω and κ after a step towards their optimum, averaged over draws of φ(X), [N, B] each."""
         best = torch.zeros_like(torch.stack([omega, kappa]))
         for Phi in parts:
-            _, mean, variance = weighted_evidence(Phi, omega, kappa)
+            _, mean, variance = weighted_evidence(Phi, omega, kappa, single=self.mixed)
             found = self.best_sites(columns, mean, variance, damped=False)
             best += torch.stack(found) / len(parts)
         return (

@@ -14,7 +14,9 @@ from lvmcore.random_features.fourier import RandomFourierFeatures
 __all__ = ["averaged_feature_sums", "feature_sums"]
 
 
-def feature_sums(features: RandomFourierFeatures, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
+def feature_sums(
+    features: RandomFourierFeatures, X: Tensor, Y: Tensor, *, single: bool = False
+) -> tuple[Tensor, Tensor]:
     """ΦᵀΦ and ΦᵀY in N R(R + D) operations, with the features of one block in memory.
 
     The backward pass computes the features again: with A = XWᵀ, Φ = [Φ_s, Φ_c] and
@@ -25,12 +27,16 @@ def feature_sums(features: RandomFourierFeatures, X: Tensor, Y: Tensor) -> tuple
         features: φ, without an offset.
         X: latent positions, [N, Q].
         Y: columns, [N, D], without gradient.
+        single: whether features and products of a block are in single precision.
 
     Returns:
         G [R, R] and P [R, D], float64.
     """
     assert not features.offset
-    G, P = _FeatureSums.apply(features.points, features.scale, X, Y)  # type: ignore[no-untyped-call]
+    tensors = [features.points, features.scale, X, Y]
+    if single:
+        tensors = [tensor.float() for tensor in tensors]
+    G, P = _FeatureSums.apply(*tensors)  # type: ignore[no-untyped-call]
     return G, P
 
 

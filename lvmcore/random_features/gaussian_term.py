@@ -55,6 +55,9 @@ class ColumnTerm(nn.Module, Term[FeatureSample]):
     Args:
         problem: the table.
         offset: value of the last feature, a constant; 0 for none.
+
+    Attributes:
+        mixed: whether the products of a step are in single precision.
     """
 
     name = "data fit"
@@ -62,7 +65,7 @@ class ColumnTerm(nn.Module, Term[FeatureSample]):
     def __init__(self, problem: FitProblem, offset: float) -> None:
         super().__init__()
         self.Y, self.observed = problem.Y, problem.observed
-        self.offset = offset
+        self.offset, self.mixed = offset, problem.mixed
         self.log_scale = nn.Parameter(self.Y.new_zeros(()))
 
     def features(self, points: Tensor, amplitudes: Tensor | None = None) -> RandomFourierFeatures:
@@ -192,7 +195,9 @@ class GaussianTerm(ColumnTerm):
         if self.observed is not None:
             return super().value(sample)
         features = self.features(sample.points, sample.amplitudes)
-        return self._complete_bound(*feature_sums(features, sample.X, self.row_factor))
+        return self._complete_bound(
+            *feature_sums(features, sample.X, self.row_factor, single=self.mixed)
+        )
 
     def bound(self, Phi: Tensor, *, step: bool) -> Tensor:
         """See ``ColumnTerm.bound``, by the R × R form."""
@@ -201,7 +206,7 @@ class GaussianTerm(ColumnTerm):
         if self.observed is None:
             return self._complete_bound(Phi.T @ Phi, Phi.T @ self.row_factor)
         omega, kappa = self._weights()
-        value, _, _ = weighted_evidence(Phi, omega, kappa)
+        value, _, _ = weighted_evidence(Phi, omega, kappa, single=self.mixed)
         rest = self.observed * (LOG_2PI + self.noise.log()) + kappa * self.Y
         return value - 0.5 * rest.double().sum()
 

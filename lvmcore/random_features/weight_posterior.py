@@ -25,7 +25,9 @@ MAX_COLUMN_PRODUCTS, MIN_PAIR_COLUMNS = 2e8, 32
 _PRECISION = "The features of a column's rows"
 
 
-def weighted_evidence(Phi: Tensor, omega: Tensor, kappa: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def weighted_evidence(
+    Phi: Tensor, omega: Tensor, kappa: Tensor, *, single: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
     """Σ_d log ∫ exp Σ_n [κ_nd ψ_nd − ½ω_nd ψ_nd²] dN(h_d | 0, I) with ψ_nd = φ_nᵀh_d.
 
     It is Σ_d ½ b_dᵀA_d⁻¹b_d − ½ log|A_d| with A_d = I + Φᵀdiag(ω_d)Φ and b_d = Φᵀκ_d. Under
@@ -37,6 +39,7 @@ def weighted_evidence(Phi: Tensor, omega: Tensor, kappa: Tensor) -> tuple[Tensor
         Phi: features of the rows, [N, R]; the large products are in its dtype.
         omega: ω ≥ 0, [N, D].
         kappa: κ, [N, D].
+        single: whether the large products are in single precision whatever the dtype.
 
     Returns:
         The value, float64, [], and mean and variance of ψ, detached, [N, D] each.
@@ -44,8 +47,11 @@ def weighted_evidence(Phi: Tensor, omega: Tensor, kappa: Tensor) -> tuple[Tensor
     Raises:
         NumericalError: a matrix could not be factorised.
     """
-    value, mean, variance = _Evidence.apply(Phi, omega, kappa)  # type: ignore[no-untyped-call]
-    return value, mean, variance
+    tensors = (Phi, omega, kappa)
+    if single:
+        tensors = (Phi.float(), omega.float(), kappa.float())
+    value, mean, variance = _Evidence.apply(*tensors)  # type: ignore[no-untyped-call]
+    return value, mean.to(omega), variance.to(omega)
 
 
 @torch.no_grad()

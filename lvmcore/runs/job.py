@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
+from lvmcore.devices import Computation
 from lvmcore.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -288,6 +289,8 @@ class Job:
         earlier: seconds of earlier attempts whose work was kept.
         memory: estimated memory, bytes; None without an estimate.
         checkpoint_step: step of its checkpoint; None without one.
+        computation: device, precision and threads of the fit; None before its first step, and for
+            runs of earlier versions and without a fit.
         branch_step: step of the state from which a fit with more steps would continue; None without
             one.
         resumable: whether ``Store.resume`` accepts it.
@@ -314,6 +317,7 @@ class Job:
     attempt: int = 1
     earlier: float = 0.0
     memory: int | None = None
+    computation: Computation | None = None
     checkpoint_step: int | None = None
     branch_step: int | None = None
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from lvmcore.devices import Computation
 from lvmcore.errors import DataError
 from lvmcore.runs.atomic_files import as_record
 from lvmcore.runs.job import Stage, Status, now
@@ -35,6 +36,7 @@ class JobState:
     attempt: int = 1
     earlier: float = 0.0
     memory: int | None = None
+    computation: Computation | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form, as in ``status.json``."""

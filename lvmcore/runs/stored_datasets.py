@@ -72,6 +72,18 @@ class StoredDatasets:
         """
         return load_dataset(self._existing_path(digest))
 
+    def shape(self, digest: str) -> tuple[int, int]:
+        """Numbers of rows and features of a dataset, without reading its cells.
+
+        Raises:
+            DataError: there is no such dataset, or it is damaged.
+        """
+        stored = read_json(self._existing_path(digest) / "dataset.json")
+        try:
+            return int(stored["rows"]), len(stored["feature_names"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"The dataset {digest} is damaged: it names no rows.") from error
+
     def names(self) -> dict[str, str]:
         """Names of the datasets, by digest; one that cannot be read has a name that says so."""
         names = {}

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ARROWS = [
     f"lvmcore.{name}"
     for row in (
-        "errors results parameters persistence numerics relevance projection",
+        "errors results parameters persistence numerics relevance projection devices",
         "preprocessing geometry likelihoods metrics classical",
         "kernels training",
         "base",

@@ -64,7 +64,7 @@ class ModelCard:
         summary: one line on when to use it.
         paper: its paper.
         supports: its capabilities, in a few words each.
-        parameters: metadata of its settings.
+        parameters: metadata of its settings that have a choice.
     """
 
     key: str
@@ -181,8 +181,18 @@ def map_card(model: type[LatentVariableModel]) -> MapCard:
         has_bound=can.bound,
         tells_steps=can.steps,
         draws=can.chains,
-        parameters=model.parameters(),
+        parameters=_shown_parameters(model),
         model=model,
+    )
+
+
+def _shown_parameters(model: type[LatentVariableModel | Predictor]) -> tuple[Parameter, ...]:
+    """The settings with a choice: no device of a model on the CPU, and none of a single value."""
+    gpu = model.capabilities.gpu
+    return tuple(
+        parameter
+        for parameter in model.parameters()
+        if (gpu or parameter.name != "device") and len(parameter.choices) != 1
     )
 
 
@@ -207,7 +217,7 @@ def target_card(model: type[Predictor]) -> TargetCard:
         summary=model.summary,
         paper=model.paper,
         supports=("numbers with intervals",) if numbers else ("classes with probabilities",),
-        parameters=model.parameters(),
+        parameters=_shown_parameters(model),
         task=model.task,
         model=model,
     )

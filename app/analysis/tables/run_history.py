@@ -89,8 +89,9 @@ def run_table(jobs: Sequence[Job], cards: Cards, shares: Mapping[str, float]) ->
 
     Returns:
         One row per run. Numbers stay numbers, so that the table can be sorted; a value that a run
-        does not have is missing. The column PROGRESS exists only if ``shares`` is not empty, and
-        the columns of held-out accuracy, R² and notes only if a run has one.
+        does not have is missing. The column PROGRESS exists only if ``shares`` is not empty, those
+        of held-out accuracy, R² and notes only if a run has one, and that of the device only if a
+        run was on a GPU.
     """
     columns: dict[str, Any] = {
         "Name": [shortened(job.name, 80) for job in jobs],
@@ -106,6 +107,8 @@ def run_table(jobs: Sequence[Job], cards: Cards, shares: Mapping[str, float]) ->
         values = [_first_metric(job, keys) for job in jobs]
         if title in _ALWAYS or any(value is not None for value in values):
             columns[title] = pd.Series(values, dtype="float64")
+    if any(job.computation is not None and job.computation.device != "cpu" for job in jobs):
+        columns["Device"] = ["" if j.computation is None else j.computation.place for j in jobs]
     columns["Seconds"] = pd.Series([job.seconds for job in jobs], dtype="float64")
     columns["When"] = pd.Series([job.submitted for job in jobs], dtype="datetime64[us, UTC]")
     if any(job.note for job in jobs):

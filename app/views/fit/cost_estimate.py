@@ -71,7 +71,10 @@ def _cost_text(cost: CostEstimate, steps: int) -> None:
             f"of the estimate, so it may fail. {_ADVICE}"
         )
         return
-    st.caption(f"At most about {duration(cost.seconds(steps))}, {size(cost.memory)} of memory.")
+    gpu = "" if cost.gpu_memory is None else f", {size(cost.gpu_memory)} of memory of the GPU"
+    st.caption(
+        f"At most about {duration(cost.seconds(steps))}, {size(cost.memory)} of memory{gpu}."
+    )
     if cost.memory > available_memory():
         st.warning(
             f"Only {size(available_memory())} of memory are free now: the fit waits for other runs "

@@ -101,7 +101,7 @@ def _progress_text(job: Job, run_progress: Progress) -> str:
     if job.status == "queued":
         return _queue_text(job)
     if job.finished:
-        return f"{job.status} in {duration(job.seconds)}"
+        return f"{job.status} in {duration(job.seconds)}{_place(job)}"
     if is_stopping(job):
         return "stopping after this step"
     if not run_progress.steps:
@@ -111,8 +111,13 @@ def _progress_text(job: Job, run_progress: Progress) -> str:
     restart = f"restart {step.start} of {step.starts} · " if step.starts > 1 else ""
     return (
         f"{restart}step {step.iteration} of at most {step.total} · {duration(step.seconds)} · "
-        f"at most {duration(left)} left"
+        f"at most {duration(left)} left{_place(job)}"
     )
+
+
+def _place(job: Job) -> str:
+    """Device and precision of a run, to be appended; "" where they are not known."""
+    return "" if job.computation is None else f" · {job.computation.place}"
 
 
 def _queue_text(job: Job) -> str:

@@ -105,7 +105,7 @@ def parameter_widget(
         parameter: its metadata.
         value: initial value of the field.
         key: widget key.
-        choices: options of a choice.
+        choices: options of a choice, or of a text that has no others here.
         builds: whether a kernel may be built from components, which the caller draws.
 
     Returns:
@@ -115,7 +115,7 @@ def parameter_widget(
     text = markdown(parameter.doc)
     if parameter.kind == "bool" and not parameter.optional:
         return st.checkbox(label, value=bool(value), key=key, help=text, persist_state="session")
-    if parameter.kind in ("bool", "choice"):
+    if choices or parameter.kind == "bool":
         return _choice(parameter, value, key, label, text, choices)
     if parameter.suggestions:
         more = (_BUILT,) if builds and (parameter.syntax or "").startswith(_KERNELS) else ()

@@ -91,6 +91,8 @@ def _facts(job: Job, cards: Mapping[str, ModelCard]) -> str:
     ]
     if job.seconds is not None:
         parts.append(duration(job.seconds))
+    if job.computation is not None:
+        parts.append(markdown(job.computation.text))
     return " · ".join(parts)
 
 

@@ -27,7 +27,6 @@ import torch
 from torch import Tensor
 
 from lvmcore.base.table_size import TableSize
-from lvmcore.base.validation import torch_device
 from lvmcore.bench.harness.report import BenchmarkRow, Options
 from lvmcore.data.samples.paper_datasets import load_paper
 from lvmcore.models.latent.rflvm import RFLVM
@@ -134,7 +133,7 @@ def _measure(data: str, name: str, seed: int) -> tuple[float, float]:
         Y = torch.as_tensor(each._standardiser.transform(held), dtype=torch.float64)
         decoder = each._draws if isinstance(each, RFLVM) else each._decoder
         with torch.no_grad():
-            found.append(grid_log_marginal(decoder.log_density, Y.to(torch_device(each.device))))
+            found.append(grid_log_marginal(decoder.log_density, Y.to(each._device)))
     density = torch.stack(found).logsumexp(0) - math.log(len(found))
     return float(density.mean()) / held.shape[1], seconds
 

@@ -41,7 +41,7 @@ class LabelledPointGPLVM(ClassifierMixin, PointGPLVM):
     """Base of the models with Gaussian processes from the positions to one-hot labels."""
 
     capabilities: ClassVar[Capabilities] = Capabilities(
-        labels="required", missing_labels=True, missing_cells=True, bound=True
+        labels="required", missing_labels=True, missing_cells=True, bound=True, gpu=True
     )
 
     classes_: NDArray[Any] = fitted()

@@ -14,6 +14,7 @@ from lvmcore.jobs.executors.cluster_address import (
 from lvmcore.jobs.executors.cluster_state import ADDRESS, ClusterMonitor
 from lvmcore.jobs.worker_process import WorkerProcess
 from lvmcore.runs.job import Job
+from lvmcore.runs.store import Store
 
 __all__ = ["ClusterError", "RayExecutor", "choose_cluster", "chosen_cluster"]
 
@@ -64,10 +65,10 @@ class RayExecutor:
         del job, running
         return True
 
-    def takes_gpu(self, job: Job) -> bool:
-        """False: Ray gives out the GPUs of the nodes."""
-        del job
-        return False
+    def gpus_of(self, job: Job, store: Store) -> tuple[str, ...]:
+        """None of this machine: Ray gives out the GPUs of the nodes."""
+        del job, store
+        return ()
 
 
 def choose_cluster(address: str) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import socket
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,11 @@ def require_ray() -> Any:
         ClusterError: it is not installed.
     """
     try:
-        import ray
+        return import_module("ray")
     except ImportError as error:
         raise ClusterError(
             "A cluster needs Ray, which is not installed: pip install 'latentboard[ray]'."
         ) from error
-    return ray
 
 
 def cluster_address(given: str) -> str:

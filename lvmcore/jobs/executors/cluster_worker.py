@@ -63,7 +63,7 @@ class ClusterRun:
         remote = self._ray.remote(NodeWorker)
         actor = remote.options(
             num_cpus=needs.threads, num_gpus=needs.gpus, memory=needs.memory
-        ).remote(needs.threads)
+        ).remote(needs.threads, "cuda:0" if needs.gpus else "")  # Ray shows a run its GPUs alone
         errors = self._ray.exceptions
         begun = False
         try:
@@ -188,7 +188,8 @@ def main() -> int:
         request = read_request()
         if request is None:
             return 0
-        return _execute(ray, *request)
+        home, name, _ = request
+        return _execute(ray, home, name)
     except ClusterError as error:
         print(error, file=sys.stderr)
         return UNAVAILABLE

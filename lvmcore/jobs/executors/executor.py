@@ -7,6 +7,7 @@ from typing import Protocol
 
 from lvmcore.jobs.worker_process import WorkerProcess
 from lvmcore.runs.job import Job
+from lvmcore.runs.store import Store
 
 __all__ = ["NODE_LOST", "PROCESS_LOST", "UNAVAILABLE", "Executor"]
 
@@ -39,5 +40,5 @@ class Executor(Protocol):
     def has_room(self, job: Job, running: Sequence[Job]) -> bool:
         """Whether a queued run may start beside the running ones."""
 
-    def takes_gpu(self, job: Job) -> bool:
-        """Whether a run needs the GPU of this machine, which one run at a time uses."""
+    def gpus_of(self, job: Job, store: Store) -> tuple[str, ...]:
+        """The GPUs of this machine of which a run needs one; none for a run on the CPU."""

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 
-from lvmcore.jobs.machine_limits import available_memory, default_slots, has_gpu, threads_of_a_fit
+from lvmcore.devices import gpu_of_run, machine_gpus
+from lvmcore.errors import DataError
+from lvmcore.jobs.machine_limits import available_memory, default_slots, threads_of_a_fit
 from lvmcore.jobs.worker_process import WorkerProcess
+from lvmcore.models import REGISTRY
+from lvmcore.numerics.step_workload import step_work
 from lvmcore.runs.job import Job, now
+from lvmcore.runs.store import Store
 
 __all__ = ["LocalExecutor"]
 
@@ -46,7 +52,23 @@ class LocalExecutor:
         )
         return job.memory <= available_memory() - reserved
 
-    def takes_gpu(self, job: Job) -> bool:
-        """Whether a run needs the GPU of this machine."""
+    def gpus_of(self, job: Job, store: Store) -> tuple[str, ...]:
+        """The GPUs of which a run needs one.
+
+        A run needs one if its device is a GPU, or if it is ``auto`` and a step of it may be quicker
+        on one.
+
+        Args:
+            job: the run.
+            store: its store.
+        """
+        declared = REGISTRY.declarations.get(job.spec.model)
+        uses_gpu = declared is not None and declared.capabilities.gpu
         device = str(job.spec.parameters.get("device", "auto"))
-        return device.startswith("cuda") or (device == "auto" and has_gpu())
+        if not uses_gpu or device == "cpu":
+            return ()
+        gpus, work = machine_gpus(), None
+        with suppress(DataError):
+            shape = store.datasets.shape(job.spec.dataset)
+            work = step_work(job.spec.parameters, *shape)
+        return gpu_of_run(device, gpus, work, uses_gpu=uses_gpu)

@@ -65,10 +65,11 @@ class NodeWorker:
 
     Args:
         threads: threads of its process.
+        gpu: the GPU of its process, as "cuda:0"; "" for none.
     """
 
-    def __init__(self, threads: int) -> None:
-        self._threads = threads
+    def __init__(self, threads: int, gpu: str = "") -> None:
+        self._threads, self._gpu = threads, gpu
         self._home = Path(tempfile.mkdtemp(prefix="latentboard-run-"))
         for root in (_DATASETS, _RUNS):
             (self._home / root).mkdir(mode=PRIVATE_FOLDER)
@@ -114,7 +115,7 @@ class NodeWorker:
             (self._home / _DATASETS / digest).symlink_to(_dataset_cache() / digest)
         self._run = self._home / _RUNS / name
         self._process = WorkerProcess(self._threads)
-        self._process.assign(self._home, name)
+        self._process.assign(self._home, name, self._gpu)
 
     def changes(self, known: Mapping[str, FileMark]) -> tuple[list[FileChange], int | None, str]:
         """What changed in the folder of the run.

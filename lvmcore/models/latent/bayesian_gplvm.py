@@ -50,7 +50,7 @@ class BayesianGPLVM(UnsupervisedGPLVM):
     paper: ClassVar[str] = "Titsias and Lawrence 2010"
     order: ClassVar[int] = 10
     capabilities: ClassVar[Capabilities] = Capabilities(
-        missing_cells=True, sampling=True, uncertainty=True, bound=True
+        missing_cells=True, sampling=True, uncertainty=True, bound=True, gpu=True
     )
     has_layouts: ClassVar[bool] = True
 

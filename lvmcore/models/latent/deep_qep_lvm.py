@@ -62,7 +62,7 @@ class DeepQEPLVM(UnsupervisedGPLVM):
     paper: ClassVar[str] = "Chang, Obite, Zhou and Lan 2025"
     order: ClassVar[int] = 12
     capabilities: ClassVar[Capabilities] = Capabilities(
-        missing_cells=True, sampling=True, uncertainty=True, bound=True
+        missing_cells=True, sampling=True, uncertainty=True, bound=True, gpu=True
     )
     final_draws: ClassVar[int] = FINAL_DRAWS
 

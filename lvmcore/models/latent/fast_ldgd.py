@@ -122,6 +122,7 @@ class FastLDGD(LabelledGPLVM):
         bound=True,
         amortised=True,
         streams=True,
+        gpu=True,
     )
     label_draws: ClassVar[int] = 16
 

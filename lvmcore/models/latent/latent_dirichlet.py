@@ -16,8 +16,9 @@ from torch import Tensor
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem, LatentVariableModel
 from lvmcore.base.settings import Components
-from lvmcore.base.validation import require_labels, torch_device
+from lvmcore.base.validation import require_labels
 from lvmcore.classical.latent_dirichlet import TopicPosterior
+from lvmcore.devices import storage_type
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advanced, Doc, Range
@@ -163,7 +164,7 @@ class LatentDirichletAllocation(LatentVariableModel):
             self._note(f"{rows} no count in a column that varies: equal shares, the prior.")
 
     def _store_topics(self, topics: TopicPosterior) -> None:
-        self._found, self._topics = topics, topics.mean.to(getattr(torch, self.dtype))
+        self._found, self._topics = topics, topics.mean.to(storage_type(self.dtype))
 
     # ---- inference and decoding ----------------------------------------------------------------
 
@@ -213,7 +214,7 @@ class LatentDirichletAllocation(LatentVariableModel):
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         self.row_total_ = float(facts["row_total"])
-        found = torch.as_tensor(arrays["concentration"].copy(), device=torch_device(self.device))
+        found = torch.as_tensor(arrays["concentration"].copy(), device=self._device)
         self._store_topics(
             TopicPosterior(found, float(facts["topic_prior"]), float(facts["column_prior"]))
         )

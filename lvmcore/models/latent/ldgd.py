@@ -126,6 +126,7 @@ class LDGD(LabelledGPLVM):
         sampling=True,
         uncertainty=True,
         bound=True,
+        gpu=True,
     )
 
     n_components: Dimensions = None  # type: ignore[assignment] # the base class has no "ard"

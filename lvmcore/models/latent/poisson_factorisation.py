@@ -18,7 +18,7 @@ from torch import Tensor
 from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem, LatentVariableModel
 from lvmcore.base.settings import Components
-from lvmcore.base.validation import require_labels, torch_device
+from lvmcore.base.validation import require_labels
 from lvmcore.classical.poisson_factorisation import (
     CountTable,
     GammaPrior,
@@ -321,7 +321,7 @@ class HierarchicalPoissonFactorisation(LatentVariableModel):
 
     def _set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         shape, rate, rates_rate = (
-            torch.as_tensor(arrays[name].copy(), device=torch_device(self.device))
+            torch.as_tensor(arrays[name].copy(), device=self._device)
             for name in ("shape", "rate", "rates_rate")
         )
         columns = GammaWeights(shape, rate, float(facts["rates_shape"]), rates_rate)

@@ -18,7 +18,6 @@ from lvmcore.base.initial_map import pca_start
 from lvmcore.base.latent_variable_model import Capabilities, FitProblem, LatentVariableModel
 from lvmcore.base.marginal_likelihood import log_marginal
 from lvmcore.base.table_size import TableSize
-from lvmcore.base.validation import torch_device
 from lvmcore.errors import ConfigError
 from lvmcore.mcmc.chains import MAX_R_HAT, ParallelChains
 from lvmcore.mcmc.diagnostics import ChainDiagnostics
@@ -322,7 +321,7 @@ class RFLVM(LatentVariableModel):
         return self._standardiser.inverse_transform(rows)
 
     def _double(self, tensor: Tensor) -> Tensor:
-        return tensor.to(torch_device(self.device), torch.float64)
+        return tensor.to(self._device, torch.float64)
 
     def _on_device(self, draws: KeptDraws) -> KeptDraws:
         parts = {name: self._double(getattr(draws, name)) for name in TENSORS}

@@ -20,6 +20,7 @@ from lvmcore.base.latent_variable_model import Capabilities, FitProblem
 from lvmcore.base.settings import (
     ColumnLikelihood,
     Components,
+    DtypeOrMixed,
     LearningRate,
     MaxIter,
     Noise,
@@ -118,8 +119,7 @@ class SRFLVM(GPLatentVariableModel):
     Attributes:
         relevance_: ``data`` holds the mean of w_lq², which is 1/ℓ_q² of an RBF kernel, [Q].
         spectral_: the spectral density.
-        kernel_: the given kernel at its learned hyperparameters, of the functions; None where it
-            is learned.
+        kernel_: the given kernel at its learned hyperparameters; None where it is learned.
         noise_variance_: σ_d² of the columns that vary, in the fit's units, [D] (Gaussian).
         dispersion_: r of the columns that vary, [D] (negative binomial).
         interval_scale_: factor of the standard deviation of imputed cells, [D].
@@ -134,7 +134,7 @@ class SRFLVM(GPLatentVariableModel):
     paper: ClassVar[str] = "Li et al. 2024"
     order: ClassVar[int] = 15
     capabilities: ClassVar[Capabilities] = Capabilities(
-        missing_cells=True, sampling=True, uncertainty=True, bound=True
+        missing_cells=True, sampling=True, uncertainty=True, bound=True, gpu=True
     )
 
     spectral_: SpectralDensity = fitted()
@@ -162,6 +162,7 @@ class SRFLVM(GPLatentVariableModel):
     learning_rate: LearningRate = 0.05
     start: Start = "pca"
     n_restarts: Restarts = 1
+    dtype: DtypeOrMixed = "float64"  # type: ignore[assignment] # one precision more
 
     @classmethod
     def advise(cls, size: TableSize) -> dict[str, Advised]:
@@ -233,8 +234,7 @@ class SRFLVM(GPLatentVariableModel):
             return fit_from_starts(self, problem, feature_column_map(self, problem))
         check_variational_weights(self.settings_)
         if self._previous_fit is None:
-            binary = _table_likelihood(self) == "bernoulli"
-            gaussian = _table_likelihood(self) == "gaussian"
+            binary, gaussian = (_table_likelihood(self) == k for k in ("bernoulli", "gaussian"))
             start_problem = problem if gaussian else standardised_counts(problem, binary=binary)
             return fit_from_starts(
                 self, problem, partial(start_map, start_problem, self.start, self._note)

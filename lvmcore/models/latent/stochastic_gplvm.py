@@ -96,6 +96,7 @@ class StochasticGPLVM(GPLatentVariableModel):
         bound=True,
         amortised=True,
         streams=True,
+        gpu=True,
     )
 
     #: None where each q(x) has parameters of its own.

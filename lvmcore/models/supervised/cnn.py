@@ -14,7 +14,7 @@ from torch import Tensor
 from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.predictor import FitMethod, HeldOutRows, Predictor, SupervisedFitProblem
 from lvmcore.base.regressor_classifier import Classifier
-from lvmcore.base.settings import BatchSize, Hidden, LearningRate, MaxIter
+from lvmcore.base.settings import BatchSize, Dtype, Hidden, LearningRate, MaxIter
 from lvmcore.base.table_size import TableSize
 from lvmcore.deep.deep_kernel import MOST_FEATURES, feature_network
 from lvmcore.deep.settings import Validation
@@ -267,4 +267,5 @@ class CNNClassifier(Classifier):
     n_hidden: Hidden = 64
     learning_rate: LearningRate = 0.01
     batch_size: BatchSize = 250
+    dtype: Dtype = "float64"
     validation: Validation = 0.1

@@ -14,7 +14,7 @@ from torch import Tensor
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.predictor import FitMethod
 from lvmcore.base.regressor_classifier import Classifier, Regressor
-from lvmcore.base.settings import KernelOrAuto, MaxIter
+from lvmcore.base.settings import DoubleDtype, KernelOrAuto, MaxIter
 from lvmcore.base.validation import check_cells, read_rows
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.gp.classification.dirichlet_method import DirichletMethod, FittedDirichletGP
@@ -173,6 +173,7 @@ class GPRegressor(Regressor):
     priors: Priors = ""
     parameter_uncertainty: ParameterUncertainty = True
     max_iter: MaxIter = 200
+    dtype: DoubleDtype = "float64"
 
     # ---- known noise ---------------------------------------------------------------------------
 
@@ -353,6 +354,7 @@ class GPClassifier(Classifier):
     kernel: KernelOrAuto = "auto"
     alpha_epsilon: AlphaEpsilon = None
     max_iter: MaxIter = 200
+    dtype: DoubleDtype = "float64"
 
     @property
     def kernel_(self) -> str:

@@ -16,7 +16,7 @@ from lvmcore.base.capabilities import Capabilities
 from lvmcore.base.estimator_dataclass import estimator_dataclass, fitted
 from lvmcore.base.predictor import FitMethod, FittedFunction, Predictor, SupervisedFitProblem
 from lvmcore.base.regressor_classifier import Classifier, Regressor
-from lvmcore.base.settings import BatchSize, LearningRate
+from lvmcore.base.settings import BatchSize, Dtype, LearningRate
 from lvmcore.deep.fit_method import DeepGPMethod, DeepGPOptions
 from lvmcore.deep.fitted_deep_gp import FittedDeepGP
 from lvmcore.deep.initialisation import DeepGPSettings
@@ -164,7 +164,7 @@ def _note_diagnoses(model: Predictor, chain: DeepChain) -> None:
 class _SGHMC:
     """Shared settings and fit method, and the diagnostics of the chain."""
 
-    capabilities: ClassVar[Capabilities] = Capabilities(decoding=False, chains=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(decoding=False, chains=True, gpu=True)
 
     method: ClassVar[FitMethod] = _SGHMCMethod()
 
@@ -242,6 +242,8 @@ class SGHMCDeepGPRegressor(_SGHMC, Regressor):
     paper: ClassVar[str] = "Havasi, Hernández-Lobato and Murillo-Fuentes 2018"
     order: ClassVar[int] = 125
 
+    dtype: Dtype = "float64"
+
 
 @estimator_dataclass
 class SGHMCDeepGPClassifier(_SGHMC, Classifier):
@@ -271,3 +273,5 @@ class SGHMCDeepGPClassifier(_SGHMC, Classifier):
     )
     paper: ClassVar[str] = "Havasi, Hernández-Lobato and Murillo-Fuentes 2018"
     order: ClassVar[int] = 126
+
+    dtype: Dtype = "float64"

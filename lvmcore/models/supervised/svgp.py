@@ -83,7 +83,8 @@ class _RegressionMethod(InducedMethod):
                 model.settings_["n_inducing"] = min(SPARSE, options.n_inducing)
             return super().fit(model, problem)
         rows = len(torch.unique(problem.X, dim=0))
-        if options.n_inducing >= rows:
+        # The matrix of all rows is factorised in double precision alone.
+        if options.n_inducing >= rows and problem.X.dtype == torch.float64:
             if given is not None:
                 inducing_count(options.n_inducing, rows, model._note)
             return ExactGPMethod().fit(model, problem)
@@ -112,10 +113,10 @@ class _RegressionMethod(InducedMethod):
         Where a step uses all rows, see ``_best_start``.
         """
         if options.definition is not None:
-            single = exact_process(options.definition, X, Y, options.max_iter)
+            single = exact_process(options.definition, X.double(), Y.double(), options.max_iter)
             blank = ExactGP(options.definition.made(X), X)
         else:
-            single = _stationary_process(X, Y, options)
+            single = _stationary_process(X.double(), Y.double(), options)
             name = cast(StationaryName, str(single.kernel.expression))
             options = replace(options, kernel=name)
             blank = ExactGP.stationary(X.shape[1], name, X)

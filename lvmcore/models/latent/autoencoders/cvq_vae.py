@@ -97,7 +97,7 @@ class CVQVAE(Autoencoder):
     )
     paper: ClassVar[str] = "Zheng and Vedaldi 2023"
     order: ClassVar[int] = 36
-    capabilities: ClassVar[Capabilities] = Capabilities(sampling=True, amortised=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(sampling=True, amortised=True, gpu=True)
 
     _codebook: Codebook = fitted()
     _noise: Tensor = fitted()

@@ -68,7 +68,7 @@ class NBVAE(Autoencoder):
     paper: ClassVar[str] = "Zhao, Rai, Du, Buntine and Zhou 2020"
     order: ClassVar[int] = 33
     capabilities: ClassVar[Capabilities] = Capabilities(
-        sampling=True, uncertainty=True, bound=True, amortised=True, cells="counts"
+        sampling=True, uncertainty=True, bound=True, amortised=True, cells="counts", gpu=True
     )
 
     _family: LogisticLikelihood = fitted()

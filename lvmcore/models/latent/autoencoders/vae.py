@@ -63,7 +63,7 @@ class VAE(Autoencoder):
     paper: ClassVar[str] = "Kingma and Welling 2014"
     order: ClassVar[int] = 32
     capabilities: ClassVar[Capabilities] = Capabilities(
-        sampling=True, uncertainty=True, bound=True, amortised=True
+        sampling=True, uncertainty=True, bound=True, amortised=True, gpu=True
     )
 
     _noise: Tensor = fitted()
@@ -149,6 +149,7 @@ class SupervisedVAE(ClassifierMixin, VAE):
         uncertainty=True,
         bound=True,
         amortised=True,
+        gpu=True,
     )
 
     classes_: NDArray[Any] = fitted()

@@ -72,7 +72,7 @@ class GPLVM(PointGPLVM):
     )
     paper: ClassVar[str] = "Lawrence 2005, 2007; Lawrence and Quiñonero-Candela 2006"
     order: ClassVar[int] = 14
-    capabilities: ClassVar[Capabilities] = Capabilities(missing_cells=True, bound=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(missing_cells=True, bound=True, gpu=True)
 
     restarts_: RestartResult | None = fitted(default=None)
 

@@ -2,17 +2,18 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lvmcore.data import Dataset
+from lvmcore.devices import Gpu
 from lvmcore.errors import ConfigError
 from lvmcore.jobs import machine_limits
 from lvmcore.jobs.launcher import Launcher
 from lvmcore.jobs.machine_limits import (
     available_memory,
     default_slots,
-    has_gpu,
     threads_of_a_fit,
     total_memory,
 )
@@ -72,23 +73,67 @@ def test_a_run_waits_while_its_memory_is_not_free_and_alone_it_starts(
         assert finished(store, name).status == "done"
 
 
+GPUS = (Gpu("cuda:0", "First", 1 << 34), Gpu("cuda:1", "Second", 1 << 34))
+LONG = {"n_components": 5, "n_inducing": 60, "n_restarts": 100}
+
+
+@pytest.fixture
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launcher that sees two GPUs. Its workers see none: it is its order that is looked at."""
+    monkeypatch.setattr("lvmcore.jobs.launcher.machine_gpus", lambda: GPUS)
+
+
 @pytest.mark.slow
-def test_fits_on_the_gpu_take_turns_and_others_pass(
+@pytest.mark.usefixtures("two_gpus")
+def test_each_gpu_has_one_fit_and_runs_without_a_gpu_pass(
     store: Store, big: Dataset, submit: Submit, launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The workers find no GPU here: it is the launcher's order that is looked at."""
-    monkeypatch.setattr("lvmcore.jobs.launcher.has_gpu", lambda: True)
-    settings = {"n_components": 5, "n_inducing": 60, "n_restarts": 100}
-    first, second = (submit(big, "bayesian_gplvm", device="auto", **settings) for _ in range(2))
-    passing = submit(big, "ppca", n_components=2, device="cpu")
-    launch(slots=2)
+    monkeypatch.setattr("lvmcore.jobs.launcher._is_on_cpu", lambda folder: False)
+    names = [submit(big, "bayesian_gplvm", device="auto", **LONG) for _ in range(3)]
+    passing = submit(big, "ppca", n_components=2, device="auto")
+    launch(slots=4)
     assert finished(store, passing).status == "done"
-    until(lambda: store.events(first), "the first run")
-    assert store.get(second).status == "queued"
-    store.cancel(first)
-    until(lambda: store.events(second), "the second run, when the GPU is free")
-    store.cancel(second)
-    assert finished(store, second).status == "cancelled"
+    until(lambda: running(store) == set(names[:2]), "the first two runs, one on each GPU")
+    assert store.get(names[2]).status == "queued"
+    store.cancel(names[1])
+    until(lambda: names[2] in running(store), "the third run, when a GPU is free")
+    for name in (names[0], names[2]):
+        store.cancel(name)
+        assert finished(store, name).status == "cancelled"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("two_gpus")
+def test_a_fit_that_chose_the_cpu_gives_its_gpu_back(
+    store: Store, big: Dataset, submit: Submit, launch: Launch
+) -> None:
+    names = [submit(big, "bayesian_gplvm", device="auto", **LONG) for _ in range(3)]
+    launch(slots=3)
+    until(lambda: running(store) == set(names), "all runs, once the first are on the CPU")
+    found = store.get(names[0]).computation
+    assert found is not None
+    assert found.device == "cpu"
+    for name in names:
+        store.cancel(name)
+    for name in names:
+        assert finished(store, name).status == "cancelled"
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_which_gpus_a_run_needs(store: Store, big: Dataset, toy: Dataset, submit: Submit) -> None:
+    launcher = Launcher(store, spare=False, slots=0)
+
+    def gpus(dataset: Dataset, model: str, **settings: Any) -> tuple[str, ...]:
+        return launcher._gpus_of(store.get(submit(dataset, model, **settings)))
+
+    assert gpus(big, "bayesian_gplvm", n_inducing=200) == ("cuda:0", "cuda:1")
+    assert gpus(toy, "bayesian_gplvm", n_inducing=5) == ()  # a small step
+    assert gpus(toy, "bayesian_gplvm", device="cuda") == ("cuda:0", "cuda:1")
+    assert gpus(toy, "bayesian_gplvm", device="cuda:1") == ("cuda:1",)
+    assert gpus(toy, "bayesian_gplvm", device="cuda:3") == ()  # the fit says that it is not there
+    assert gpus(big, "bayesian_gplvm", n_inducing=200, device="cpu") == ()
+    assert gpus(big, "pca", device="cuda") == ()
+    launcher.close()
 
 
 def test_a_full_queue_refuses_with_the_reason(tmp_path: Path, toy: Dataset) -> None:
@@ -125,10 +170,3 @@ def test_memory_is_that_of_the_container_where_it_has_a_limit(
     assert (available_memory(), total_memory()) == (500_000, 1_000_000)
     (tmp_path / "memory.max").write_text("max\n")
     assert total_memory() >= total
-
-
-def test_a_hidden_gpu_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    has_gpu.cache_clear()
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert not has_gpu()
-    has_gpu.cache_clear()

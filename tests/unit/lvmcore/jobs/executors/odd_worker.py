@@ -17,7 +17,7 @@ def main() -> int:
     if way == "unavailable":
         print("No node has room.", file=sys.stderr)
         return UNAVAILABLE
-    home, name = request
+    home, name, _ = request
     folder = Store(home).job_folder(name)
     with folder.lock(5):
         state = dataclasses.replace(folder.state(), status="running", stage="fitting")
