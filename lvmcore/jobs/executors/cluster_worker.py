@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ __all__ = ["main"]
 _LOCK_WAITS_SECONDS = 5.0
 #: Time between two looks at the node, and longest time that an answer may take.
 _TICK_SECONDS, _ANSWER_SECONDS = 0.1, 60.0
+#: Longest time for the node to delete its copy of the run.
+_CLOSING_SECONDS = 5.0
 
 
 class ClusterRun:
@@ -52,7 +55,7 @@ class ClusterRun:
         self._asked = ""
 
     def execute(self) -> int:
-        """Have the run computed; the exit status of this process.
+        """Have the run computed; ``NODE_LOST``, or the exit status of its process on the node.
 
         Raises:
             ClusterError: no node can run it.
@@ -82,6 +85,8 @@ class ClusterRun:
                 "A node of the cluster could not begin the run. Is latentboard installed there?"
             ) from error
         finally:
+            with suppress(errors.RayError):
+                self._ray.get(actor.close.remote(), timeout=_CLOSING_SECONDS)
             self._ray.kill(actor)
 
     def _check_room(self, needs: Requirements) -> None:
@@ -153,7 +158,7 @@ class ClusterRun:
                     print(errors, file=sys.stderr)
                 else:
                     self._folder.clear_up()
-                return _end_like(ended)
+                return int(ended)
             self._pass_on(actor)
             time.sleep(_TICK_SECONDS)
 
@@ -204,9 +209,9 @@ def _execute(ray: Any, home: Path, name: str) -> int:
                 return 0
             watch = ParentWatch(folder)
             watch.start()
-            code = ClusterRun(ray, store, folder, watch).execute()
+            ended = ClusterRun(ray, store, folder, watch).execute()
             watch.finish()
-            return code
+        return ended if ended == NODE_LOST else _end_like(ended)
     except ClusterError:
         raise
     except (Timeout, LatentboardError) as error:

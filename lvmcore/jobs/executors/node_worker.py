@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
+
 from lvmcore.errors import DataError
 from lvmcore.jobs.executors.folder_mirror import FileChange, FileMark, changed_files
 from lvmcore.jobs.worker_process import WorkerProcess
@@ -24,6 +26,8 @@ from lvmcore.runs.run_files import PRIVATE_FOLDER
 __all__ = ["NodeWorker", "folder_files", "package_versions"]
 
 _DATASETS, _RUNS = "datasets", "jobs"
+#: Folders of the copies; the number of the process that made one follows.
+_COPY = "latentboard-run-"
 #: Packages whose versions are the same on all machines of a run.
 _COMPARED = ("latentboard", "torch", "numpy")
 
@@ -70,7 +74,8 @@ class NodeWorker:
 
     def __init__(self, threads: int, gpu: str = "") -> None:
         self._threads, self._gpu = threads, gpu
-        self._home = Path(tempfile.mkdtemp(prefix="latentboard-run-"))
+        _delete_remnants()
+        self._home = Path(tempfile.mkdtemp(prefix=f"{_COPY}{os.getpid()}-"))
         for root in (_DATASETS, _RUNS):
             (self._home / root).mkdir(mode=PRIVATE_FOLDER)
         self._process: WorkerProcess | None = None
@@ -145,6 +150,14 @@ class NodeWorker:
         if self._process is not None:
             self._process.end()
         shutil.rmtree(self._home, ignore_errors=True)
+
+
+def _delete_remnants() -> None:
+    """Delete the copies of processes that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_COPY}*"):
+        pid = folder.name.removeprefix(_COPY).partition("-")[0]
+        if pid.isdecimal() and not psutil.pid_exists(int(pid)):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _dataset_cache() -> Path:
