@@ -214,9 +214,8 @@ class LogisticTerm(CountTerm):
         c, family = self.c[:, columns], self.family.select_columns(columns)
         for _ in range(0 if step else SETTLING):
             c = self._updated_c(Phi, c, columns)
-        value, mean, variance = weighted_evidence(
-            Phi, *self._weights(c, columns), single=self.mixed
-        )
+        weights = self._weights(c, columns)
+        value, mean, variance = weighted_evidence(Phi, *weights, single=self.mixed)
         Y = self.Y[:, columns]
         rest = family.log_coefficient(Y) + family.trials(Y) * polya_gamma_constant(c)
         if step:
@@ -226,9 +225,8 @@ class LogisticTerm(CountTerm):
     def _updated_c(self, Phi: Tensor, c: Tensor, columns: Columns = ALL) -> Tensor:
         """c = √E ψ² under the q(h) that is optimal for the given c, [N, B]."""
         with torch.no_grad():
-            _, mean, variance = weighted_evidence(
-                Phi, *self._weights(c, columns), single=self.mixed
-            )
+            weights = self._weights(c, columns)
+            _, mean, variance = weighted_evidence(Phi, *weights, single=self.mixed)
             return (mean.square() + variance).sqrt()
 
     def _weights(self, c: Tensor, columns: Columns = ALL) -> tuple[Tensor, Tensor]:

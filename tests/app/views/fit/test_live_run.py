@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -115,7 +116,7 @@ def test_a_resume_that_is_refused_says_why(
 def quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """A home of the test's own, on which no launcher starts anything."""
     monkeypatch.setenv("LATENTBOARD_HOME", str(tmp_path / "quiet"))
-    monkeypatch.setattr(server, "launcher", lambda: None)
+    monkeypatch.setattr(server, "launcher", lambda: SimpleNamespace(trouble=""))
     monkeypatch.setattr(server, "warm_up", lambda: None)
     return server.store()
 
@@ -138,6 +139,13 @@ def test_a_run_that_waits_to_go_on_keeps_its_curves_and_says_what_it_waits_for(
         monkeypatch.setattr(live_run, "available_memory", lambda: 10**9)
         page.run()
         assert "starts when 3.0 GB of memory are free" in texts(page.markdown).replace("\\", "")
+
+    monkeypatch.setattr(server, "cluster", SimpleNamespace)
+    page.run()
+    assert "when a node of the cluster has room" in texts(page.markdown)
+    monkeypatch.setattr(server, "launcher", lambda: SimpleNamespace(trouble="No <b>node</b>."))
+    page.run()
+    assert r"queued\: No \<b\>node\<\/b\>\." in texts(page.markdown)
 
 
 @pytest.mark.slow

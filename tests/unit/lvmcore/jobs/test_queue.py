@@ -10,6 +10,7 @@ from lvmcore.data import Dataset
 from lvmcore.devices import Gpu
 from lvmcore.errors import ConfigError
 from lvmcore.jobs import machine_limits
+from lvmcore.jobs.executors.local import LocalExecutor
 from lvmcore.jobs.launcher import Launcher
 from lvmcore.jobs.machine_limits import (
     available_memory,
@@ -80,7 +81,7 @@ LONG = {"n_components": 5, "n_inducing": 60, "n_restarts": 100}
 @pytest.fixture
 def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """A launcher that sees two GPUs. Its workers see none: it is its order that is looked at."""
-    monkeypatch.setattr("lvmcore.jobs.launcher.machine_gpus", lambda: GPUS)
+    monkeypatch.setattr("lvmcore.jobs.executors.local.machine_gpus", lambda: GPUS)
 
 
 @pytest.mark.slow
@@ -121,10 +122,10 @@ def test_a_fit_that_chose_the_cpu_gives_its_gpu_back(
 
 @pytest.mark.usefixtures("two_gpus")
 def test_which_gpus_a_run_needs(store: Store, big: Dataset, toy: Dataset, submit: Submit) -> None:
-    launcher = Launcher(store, spare=False, slots=0)
+    executor = LocalExecutor(1)
 
     def gpus(dataset: Dataset, model: str, **settings: Any) -> tuple[str, ...]:
-        return launcher._gpus_of(store.get(submit(dataset, model, **settings)))
+        return executor.gpus_of(store.get(submit(dataset, model, **settings)), store)
 
     assert gpus(big, "bayesian_gplvm", n_inducing=200) == ("cuda:0", "cuda:1")
     assert gpus(toy, "bayesian_gplvm", n_inducing=5) == ()  # a small step
@@ -133,7 +134,6 @@ def test_which_gpus_a_run_needs(store: Store, big: Dataset, toy: Dataset, submit
     assert gpus(toy, "bayesian_gplvm", device="cuda:3") == ()  # the fit says that it is not there
     assert gpus(big, "bayesian_gplvm", n_inducing=200, device="cpu") == ()
     assert gpus(big, "pca", device="cuda") == ()
-    launcher.close()
 
 
 def test_a_full_queue_refuses_with_the_reason(tmp_path: Path, toy: Dataset) -> None:

@@ -11,7 +11,7 @@ def warmed_up(monkeypatch: pytest.MonkeyPatch, requests: list[bool]) -> list[str
     """The models that a warm-up fits, if these are the answers whether there is a request."""
     fitted: list[str] = []
     answers = iter(requests)
-    monkeypatch.setattr(worker, "_has_request", lambda: next(answers, False))
+    monkeypatch.setattr(worker, "has_request", lambda: next(answers, False))
     monkeypatch.setattr(
         LatentVariableModel, "fit", lambda model, *rows, **named: fitted.append(model.key)
     )

@@ -75,7 +75,9 @@ def test_a_row_of_a_number_is_the_mean_absolute_error(monkeypatch: pytest.Monkey
     row = qep_uci_tables._number("protein", "deep GP", full=False)
     assert row.value == pytest.approx(np.mean(errors))
     assert row.spread == pytest.approx(np.std(errors, ddof=1) / np.sqrt(len(errors)))
-    assert row.reference.startswith("paper deep Q-EP 0.35, deep GP 0.39; NLPP 2.000 nats a row")
+    assert row.reference.startswith(
+        "paper deep Q-EP 0.35, deep GP 0.39, DKL-GP 0.37, DSPP 0.48; NLPP 2.000 nats a row"
+    )
 
 
 def test_a_row_of_classes_has_the_true_class_s_logarithm(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,8 +44,14 @@ class OddExecutor(LocalExecutor):
 
 
 def test_a_run_that_cannot_begin_stays_in_the_queue_and_says_why(
-    store: Store, submit: Submit, launch: Launch, toy: Dataset, caplog: pytest.LogCaptureFixture
+    store: Store,
+    submit: Submit,
+    launch: Launch,
+    toy: Dataset,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("lvmcore.jobs.launcher._POSTPONED_SECONDS", 4.0)
     name = submit(toy, n_components=2)
     launcher = launch(executor=OddExecutor("unavailable"))
     until(lambda: launcher.trouble, "the reason")
