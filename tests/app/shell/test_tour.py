@@ -1,6 +1,7 @@
 """The first-run tour: offered once, never in the way, gone once left."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -23,7 +24,7 @@ LEAVE = widget_key("tour", "leave")
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """An empty home of the test's own, on which no launcher starts anything."""
     monkeypatch.setenv("LATENTBOARD_HOME", str(tmp_path / "fresh"))
-    monkeypatch.setattr(server, "launcher", lambda: None)
+    monkeypatch.setattr(server, "launcher", lambda: SimpleNamespace(trouble=""))
     monkeypatch.setattr(server, "warm_up", lambda: None)
     return server.store()
 

@@ -56,7 +56,7 @@ def test_as_many_fits_run_as_there_are_slots_and_the_rest_wait_in_order(
 def test_a_run_waits_while_its_memory_is_not_free_and_alone_it_starts(
     store: Store, big: Dataset, toy: Dataset, launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lvmcore.jobs.launcher.available_memory", lambda: 1000)
+    monkeypatch.setattr("lvmcore.jobs.executors.local.available_memory", lambda: 1000)
     settings = {"n_components": 5, "n_inducing": 60, "n_restarts": 100}
     store.datasets.put(big)
     store.datasets.put(toy)
