@@ -1,5 +1,6 @@
 """The nodes of a cluster on the Runs page."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -18,12 +19,19 @@ NODES = (
 IDLE = ClusterState(NODES, 5.0, 1.0, 1.05e10)
 
 
+@pytest.fixture(autouse=True)
+def quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home of the test's own, on which no launcher starts anything."""
+    monkeypatch.setenv("LATENTBOARD_HOME", str(tmp_path / "quiet"))
+    monkeypatch.setattr(server, "warm_up", lambda: None)
+
+
 def on_cluster(
     monkeypatch: pytest.MonkeyPatch, state: ClusterState | None, trouble: str = ""
 ) -> None:
     """Have the server use a cluster in a state, whose launcher reports a trouble."""
     monitor = SimpleNamespace(latest=lambda: state)
-    cluster = SimpleNamespace(address="10.0.0.1:6379", monitor=monitor, slots=0, latency=0.0)
+    cluster = SimpleNamespace(address="10.0.0.1:6379", monitor=monitor)
     monkeypatch.setattr(server, "cluster", lambda: cluster)
     monkeypatch.setattr(server, "launcher", lambda: SimpleNamespace(trouble=trouble))
 
