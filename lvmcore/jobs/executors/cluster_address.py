@@ -119,5 +119,5 @@ def check_answer(address: str) -> None:
         socket.create_connection((host, port), timeout=_ANSWER_SECONDS).close()
     except OSError as error:
         raise ClusterError(
-            f"No cluster answers at {address}. Start one with: ray start --head"
+            f"No cluster answers at {address}. Start one with 'ray start --head'."
         ) from error
