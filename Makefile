@@ -21,8 +21,10 @@ PYTHON := $(VENV)/bin/python
 PIP    := $(PYTHON) -m pip --disable-pip-version-check -qq
 TORCH  := $(shell sed -n '/^torch==/p' constraints.txt)
 
-# Test processes side by side. Of the browser tests, those of one file run one after the other.
-WORKERS ?= 2
+# Test processes side by side: some tests wait for processes of their own. Of the browser tests,
+# those of one file run one after the other.
+WORKERS         ?= 3
+BROWSER_WORKERS ?= 2
 
 # The interpreters tried, best known first; PYTHON3=/path/to/python chooses another.
 PYTHON3 ?= python3.13 python3.12 python3.11 python3 python
@@ -76,7 +78,7 @@ define run_tests
 @$(PYTHON) -m tests.e2e.browser
 @status=0; \
 $(PYTHON) -m pytest --ignore=tests/e2e -m $(1) -n $(WORKERS) --dist worksteal || status=1; \
-$(PYTHON) -m pytest tests/e2e -m $(1) -n $(WORKERS) --dist loadfile || \
+$(PYTHON) -m pytest tests/e2e -m $(1) -n $(BROWSER_WORKERS) --dist loadfile || \
 $(PYTHON) -m pytest tests/e2e -m $(1) --last-failed --last-failed-no-failures none || status=1; \
 exit $$status
 endef

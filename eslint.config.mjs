@@ -21,13 +21,13 @@ export default [
     },
   },
   {
-    files: ["app/static/{map,trails}.js"],
+    files: ["app/static/{map,trails,colour_scheme}.js"],
     languageOptions: { sourceType: "module" },
     rules: { "no-unused-vars": "error" },
   },
   {
-    files: ["app/static/{trails,report}.js"],
-    languageOptions: { globals: readonly("document", "performance", "window", "ResizeObserver", "ShadowRoot") },
+    files: ["app/static/{trails,report,colour_scheme}.js"],
+    languageOptions: { globals: readonly("document", "getComputedStyle", "performance", "setTimeout", "window", "ResizeObserver", "ShadowRoot") },
     rules: { "no-undef": "error" },
   },
   {

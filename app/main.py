@@ -25,6 +25,7 @@ def main() -> None:
     from app.components.empty_states import interrupted_page
     from app.formatting import markdown
     from app.services import server
+    from app.shell.colour_scheme import colour_scheme
     from app.shell.sidebar import sidebar
     from app.shell.tour import tour_line
     from app.state.session import session
@@ -77,6 +78,7 @@ def main() -> None:
         interrupted_page(error)
     with foot:  # after the page, so that it shows its changes
         sidebar(polling=page.url_path != "fit")
+        colour_scheme()
     server.warm_up()
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -34,6 +34,9 @@ LIVE = (
 MAP = "Map of the rows in two latent dimensions"
 #: The button that clears a selection, as a screen reader says it.
 CLEAR = "Clear the selection Shortcut Esc"
+Scheme = Literal["light", "dark"]
+SCHEMES: tuple[Scheme, ...] = ("light", "dark")
+BACKGROUND: dict[str, str] = {"light": "rgb(250, 250, 247)", "dark": "rgb(16, 20, 24)"}
 _NAME_X = 150  # where the names are in the table of columns, in pixels from its left edge
 
 # The option of an ECharts chart, from the React component that draws it.
@@ -167,6 +170,12 @@ class Dashboard:
         """Wait until the server has drawn what was asked for; not on a page that polls."""
         idle = self.page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]')
         expect(idle).to_be_attached(timeout=PATIENCE_MS)
+
+    def in_scheme(self, scheme: Scheme) -> None:
+        """Have the page in light or dark colours, as a system that changes its own."""
+        self.page.emulate_media(color_scheme=scheme)
+        app = self.page.get_by_test_id("stApp")
+        expect(app).to_have_css("background-color", BACKGROUND[scheme])
 
     @staticmethod
     def into_view(shown: Locator) -> None:

@@ -2,8 +2,6 @@
 
 import io
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import h5py
@@ -27,38 +25,26 @@ RECONSTRUCTION = "Reconstruction and observed row"
 CORNERS = ((0.22, 0.25), (0.72, 0.18), (0.66, 0.8), (0.3, 0.7))
 
 
-@dataclass(frozen=True)
-class Case:
-    """A table to fit: what the Data page says of it, and how it comes there."""
-
-    says: str
-    bring: Callable[[Dashboard], None]
-
-
-@pytest.fixture(params=["wine", "oil flow"])
-def case(request: pytest.FixtureRequest) -> Case:
-    """A sample that ships, and a file of the papers' data that is uploaded."""
-    if request.param == "wine":
-        says = "178 rows, 13 features, label with 3 classes"
-        return Case(says, lambda dashboard: dashboard.sample("Wine (178 rows)"))
-    folder: Path = request.getfixturevalue("data_dir")
-    says = "1\u202f000 rows, 12 features, label with 3 classes"
-    return Case(says, lambda dashboard: dashboard.upload(folder / "oil_flow_train.csv.gz"))
-
-
-def _to_fit(dashboard: Dashboard, case: Case) -> None:
+def _fits_a_sample(dashboard: Dashboard) -> None:
     dashboard.open()
-    case.bring(dashboard)
-    dashboard.says(case.says)
+    dashboard.sample("Wine (178 rows)")
+    dashboard.says("178 rows, 13 features, label with 3 classes")
+    dashboard.to_fit()
+
+
+def _fits_an_upload(dashboard: Dashboard, file: Path) -> None:
+    dashboard.open()
+    dashboard.upload(file)
+    dashboard.says("1\u202f000 rows, 12 features, label with 3 classes")
     dashboard.to_fit()
 
 
 # ---- watching --------------------------------------------------------------------------------
 
 
-def test_a_fit_is_watched_found_again_and_cancelled(dashboard: Dashboard, case: Case) -> None:
+def test_a_fit_is_watched_found_again_and_cancelled(dashboard: Dashboard) -> None:
     page = dashboard.page
-    _to_fit(dashboard, case)
+    _fits_a_sample(dashboard)
     dashboard.number("Steps at most", ENDLESS)
     run = dashboard.start()
     # What there is to watch is above the button.
@@ -109,8 +95,8 @@ def _leaves_out_five_steps(dashboard: Dashboard) -> None:
 # ---- exploring -------------------------------------------------------------------------------
 
 
-def test_a_map_is_explored_and_taken_away(dashboard: Dashboard, case: Case) -> None:
-    _to_fit(dashboard, case)
+def test_a_map_is_explored_and_taken_away(dashboard: Dashboard, data_dir: Path) -> None:
+    _fits_an_upload(dashboard, data_dir / "oil_flow_train.csv.gz")
     run = dashboard.start()
     dashboard.explore()
     assert dashboard.store().get(run).status == "done"

@@ -1,31 +1,24 @@
 """Every page, light and dark, before and after a fit: drawn without a word from the browser."""
 
 from pathlib import Path
-from typing import Literal
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.dashboard import Dashboard
-
-BACKGROUND: dict[str, str] = {"light": "rgb(250, 250, 247)", "dark": "rgb(16, 20, 24)"}
+from tests.e2e.dashboard import SCHEMES, Dashboard
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_are_drawn(
-    dashboard: Dashboard, scheme: Literal["light", "dark"], tmp_path: Path
-) -> None:
+def test_pages_are_drawn(dashboard: Dashboard, tmp_path: Path) -> None:
     page = dashboard.page
-    page.emulate_media(color_scheme=scheme)
 
     def drawn(name: str) -> None:
         dashboard.settled()
-        app = page.get_by_test_id("stApp")
-        expect(app).to_have_css("background-color", BACKGROUND[scheme])
-        dashboard.no_traceback()
-        picture = tmp_path / f"{name}.png"
-        page.screenshot(path=picture)
-        assert picture.stat().st_size > 10_000
+        for scheme in SCHEMES:
+            dashboard.in_scheme(scheme)
+            dashboard.no_traceback()
+            picture = tmp_path / f"{name}, {scheme}.png"
+            page.screenshot(path=picture)
+            assert picture.stat().st_size > 10_000
 
     dashboard.open("latent")
     dashboard.figure("Illustration of a map, not of your data")

@@ -13,7 +13,7 @@ from tests.kill.harness import Bench, Victim, left_beyond_the_checkpoint, read_e
 from tests.unit.lvmcore.jobs.waiting import finished, until
 
 VICTIMS: tuple[Victim, ...] = get_args(Victim)
-LONGEST_WAIT = 3.0
+LONGEST_WAIT = 2.0
 #: A fit that is to be cancelled has begun its steps by then, and never ends by itself.
 LONGEST_CANCEL_WAIT = 2.0
 MOST_WAITING = 4
