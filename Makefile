@@ -10,11 +10,13 @@
 #   make docs        the documentation site, into build/site
 #   make pictures    the pictures of the pages, into assets
 #   make campaign-files  2,000 damaged files, each read as a table or refused with a sentence
+#   make campaign-cluster  128 kills on a Ray cluster of this machine; nothing may be lost
 #   make clean       remove .venv, node_modules and everything that the tools left behind
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help app test test-all test-rest lint lint-js format bench docs pictures campaign-files clean
+.PHONY: help app test test-all test-rest lint lint-js format bench docs pictures campaign-files campaign-cluster \
+	clean
 
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
@@ -136,6 +138,9 @@ SEED  ?= 0
 
 campaign-files: $(VENV)/.dev
 	@$(PYTHON) -m tests.campaigns.files --count $(COUNT) --seed $(SEED)
+
+campaign-cluster: $(VENV)/.dev
+	@$(PYTHON) -m tests.campaigns.cluster_kills --seed $(SEED)
 
 clean:
 	rm -rf $(VENV) node_modules build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -38,11 +38,11 @@ SETTINGS = {"n_components": 2, "n_inducing": 12, "max_iter": 900, "learning_rate
 SLACK_SECONDS = 1.0
 
 
-def dataset() -> Dataset:
-    """150 rows on a curved surface, six columns."""
+def dataset(rows: int = 150) -> Dataset:
+    """Rows on a curved surface, six columns."""
     rng = np.random.default_rng(11)
-    latent = rng.standard_normal((150, 2))
-    X = np.sin(latent @ rng.standard_normal((2, 6))) + 0.1 * rng.standard_normal((150, 6))
+    latent = rng.standard_normal((rows, 2))
+    X = np.sin(latent @ rng.standard_normal((2, 6))) + 0.1 * rng.standard_normal((rows, 6))
     return Dataset.from_arrays(X, name="surface")
 
 

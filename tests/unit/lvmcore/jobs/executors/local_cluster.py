@@ -21,13 +21,16 @@ _ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_Z
 class LocalCluster:
     """A head without cores, and nodes of one core each, all on 127.0.0.1.
 
+    Args:
+        nodes: number of nodes beside the head.
+
     Attributes:
         address: address of the head.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: int = 1) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__],
+            [sys.executable, "-m", __name__, str(nodes)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -35,6 +38,15 @@ class LocalCluster:
             env={**os.environ, **_ENVIRONMENT},
         )
         self.address = self._answer()
+
+    @property
+    def pid(self) -> int:
+        """The process that has started the head and the nodes."""
+        return self._process.pid
+
+    def lose_node(self) -> None:
+        """Kill one node beside the head, and start another."""
+        self._ask("lose node")
 
     def lose_nodes(self) -> None:
         """Kill all nodes but the head, and start as many others."""
@@ -65,34 +77,41 @@ class LocalCluster:
         raise AssertionError("the cluster ended")
 
 
-def _started(port: int | None) -> Any:
+def _started(nodes: int, port: int | None) -> Any:
     from ray.cluster_utils import Cluster
 
     fixed = {} if port is None else {"gcs_server_port": port}
     head = {**_NODE, **fixed, "num_cpus": 0, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args=head)
-    cluster.add_node(**_NODE)
+    _add_nodes(cluster, nodes)
     return cluster
 
 
-def _kill_nodes(cluster: Any) -> None:
-    for node in list(cluster.worker_nodes):
+def _add_nodes(cluster: Any, count: int) -> None:
+    for _ in range(count):
+        cluster.add_node(**_NODE)
+
+
+def _kill_nodes(cluster: Any, most: int | None = None) -> None:
+    for node in list(cluster.list_all_nodes()[1:][:most]):
         cluster.remove_node(node, allow_graceful=False)
 
 
 def main() -> None:
     """Start the cluster and follow the requests on standard input."""
-    cluster = _started(None)
+    nodes = int(sys.argv[1])
+    cluster = _started(nodes, None)
     address = cluster.address
     print("address", address, flush=True)
     for line in sys.stdin:
-        if line.strip() == "lose nodes":
-            _kill_nodes(cluster)
-            cluster.add_node(**_NODE)
-        else:
+        if line.strip() == "restart":
             _kill_nodes(cluster)
             cluster.remove_node(cluster.head_node, allow_graceful=False)
-            cluster = _started(int(address.rsplit(":", 1)[1]))
+            cluster = _started(nodes, int(address.rsplit(":", 1)[1]))
+        else:
+            lost = 1 if line.strip() == "lose node" else nodes
+            _kill_nodes(cluster, lost)
+            _add_nodes(cluster, lost)
         print("address", address, flush=True)
     _kill_nodes(cluster)
     cluster.remove_node(cluster.head_node, allow_graceful=False)
