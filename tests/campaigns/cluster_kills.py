@@ -125,6 +125,7 @@ class ClusterCampaign:
             time.sleep(self._rng.uniform(0, LONGEST_WAIT))
             self._kill(kind)
             report.kills[kind] += 1
+            print(f"{report.kills.total()} of {len(kinds)}: {kind}", file=sys.stderr, flush=True)
             read_everything(self.store.home)
         self._until_all_ended(report)
         self._compare(report)
