@@ -6,7 +6,13 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from lvmcore.bench.harness.report import BenchmarkRow, Options, Report
+from lvmcore.bench.harness.report import (
+    BenchmarkRow,
+    Measurements,
+    Options,
+    Report,
+    measured_here,
+)
 from lvmcore.errors import ConfigError
 
 __all__ = ["BENCHES", "run_bench"]
@@ -144,7 +150,9 @@ BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], BenchmarkRow]]]] = 
 }
 
 
-def run_bench(name: str, *, json_path: Path | None = None, full: bool = False) -> int:
+def run_bench(
+    name: str, *, json_path: Path | None = None, full: bool = False, cluster: str | None = None
+) -> int:
     """Run a benchmark and print its rows with their references.
 
     Args:
@@ -152,16 +160,25 @@ def run_bench(name: str, *, json_path: Path | None = None, full: bool = False) -
         json_path: JSON file of the results; its rows of the same protocol and version are not
             measured again.
         full: whether to use the papers' longer protocols.
+        cluster: address of a Ray cluster that measures the rows at once; None for this machine,
+            one row after the other.
 
     Returns:
         0 if every target is met, 1 otherwise.
 
     Raises:
-        ConfigError: there is no such benchmark.
+        ConfigError: there is no such benchmark, or the cluster cannot be used.
     """
     if name != "all" and name not in BENCHES:
         raise ConfigError(f"There is no benchmark {name!r}: expected all, {', '.join(BENCHES)}.")
+    measurements = measured_here if cluster is None else _on_cluster(cluster)
     report = Report(json_path)
     for key in BENCHES if name == "all" else [name]:
-        report.measure(key, BENCHES[key](Options(full)))
+        report.measure(key, BENCHES[key](Options(full)), measurements)
     return report.finish()
+
+
+def _on_cluster(address: str) -> Measurements:
+    from lvmcore.bench.harness.cluster_rows import ClusterRows
+
+    return ClusterRows(address)

@@ -21,4 +21,6 @@ def run(arguments: argparse.Namespace, console: CommandConsole) -> int:
         The exit status.
     """
     del console
-    return bench.run_bench(arguments.name, json_path=arguments.json, full=arguments.full)
+    return bench.run_bench(
+        arguments.name, json_path=arguments.json, full=arguments.full, cluster=arguments.cluster
+    )

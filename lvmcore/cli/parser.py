@@ -36,6 +36,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     bench.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
     bench.add_argument("--full", action="store_true", help="the long version, as published")
+    bench.add_argument("--cluster", nargs="?", const="auto", metavar="ADDRESS",
+        help="measure the rows at once on a Ray cluster: host:port, or auto (default)")  # fmt: skip
     bench.set_defaults(command=("lvmcore.cli.bench", "run"))
     return parser
 

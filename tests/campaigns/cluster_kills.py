@@ -146,13 +146,17 @@ class ClusterCampaign:
             self._resume(report)
             while len(self._at_work()) < NODES:
                 self._names.append(self._submit(self.store))
-            counts = {job.id: len(self.store.events(job.id)) for job in self._at_work()}
-            began = {name: began.get(name, count) for name, count in counts.items()}
-            if all(counts[name] > began[name] for name in counts):
+            sizes = {job.id: self._size_of_events(job.id) for job in self._at_work()}
+            began = {name: began.get(name, size) for name, size in sizes.items()}
+            if all(sizes[name] > began[name] for name in sizes):
                 return True
-            time.sleep(0.1)
+            time.sleep(0.3)
         report.failures.append("A run made no step for five minutes.")
         return False
+
+    def _size_of_events(self, name: str) -> int:
+        path = self.store.job_folder(name).files.events
+        return path.stat().st_size if path.is_file() else 0
 
     def _resume(self, report: Report) -> None:
         for name in self._names:
@@ -200,7 +204,7 @@ class ClusterCampaign:
                 left = [f"{job.id} is {job.status}" for job in self._at_work()]
                 report.failures.append(f"Runs did not end: {', '.join(left)}.")
                 return
-            time.sleep(0.2)
+            time.sleep(0.5)
 
     def _interrupted(self) -> list[str]:
         return [name for name in self._names if self.store.get(name).status == "interrupted"]

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,19 @@ from lvmcore.bench.harness import machine
 from lvmcore.errors import DataError
 from lvmcore.persistence import write_atomically
 
-__all__ = ["BenchmarkRow", "Options", "Report", "commit_label"]
+__all__ = [
+    "BenchmarkRow",
+    "Measurement",
+    "Measurements",
+    "Options",
+    "Report",
+    "RowMaker",
+    "commit_label",
+    "measured_here",
+    "row_or_error",
+]
+
+RowMaker = Callable[[], "BenchmarkRow"]
 
 
 @dataclass(frozen=True)
@@ -79,6 +91,48 @@ class BenchmarkRow:
         return " and ".join(parts)
 
 
+@dataclass(frozen=True)
+class Measurement:
+    """A row, and where it was measured.
+
+    Attributes:
+        row: the row; an error where the data are not on that machine.
+        machine: facts of the machine.
+        commit: the checked-out commit there.
+    """
+
+    row: BenchmarkRow | DataError
+    machine: dict[str, Any]
+    commit: str
+
+
+#: Measures rows, and gives each with its measurement, in any order.
+Measurements = Callable[[Sequence[RowMaker]], Iterator[tuple[RowMaker, Measurement]]]
+
+
+def measured_here(makers: Sequence[RowMaker]) -> Iterator[tuple[RowMaker, Measurement]]:
+    """Measure rows on this machine, one after the other.
+
+    Args:
+        makers: of the rows.
+    """
+    facts, commit = machine.describe_machine(), machine.commit_hash()
+    for maker in makers:
+        yield maker, Measurement(row_or_error(maker), facts, commit)
+
+
+def row_or_error(maker: RowMaker) -> BenchmarkRow | DataError:
+    """Measure a row; the error where its data are not on this machine.
+
+    Args:
+        maker: of the row.
+    """
+    try:
+        return maker()
+    except DataError as error:
+        return error
+
+
 class Report:
     """The rows of one run, stored in a JSON file after each measurement."""
 
@@ -87,7 +141,6 @@ class Report:
         self.rows: list[tuple[str, BenchmarkRow]] = []
         self.commits: list[str] = []  # of the rows, as the table prints them
         self.machine = machine.describe_machine()
-        self.commit = machine.commit_hash()
         self.console = Console(highlight=False)
         self.kept: dict[str, Any] = {}
         if path is not None and path.exists():
@@ -95,32 +148,44 @@ class Report:
             if stored["machine"]["latentboard"] == self.machine["latentboard"]:
                 self.kept = {f"{row['bench']}: {row['key']}": row for row in stored["rows"]}
 
-    def measure(self, bench: str, makers: Iterator[Callable[[], BenchmarkRow]]) -> None:
-        """Measure each row, or reuse the stored one of the same protocol.
+    def measure(
+        self, bench: str, makers: Iterator[RowMaker], measurements: Measurements = measured_here
+    ) -> None:
+        """Take each row from those stored, if its protocol is the same, or measure it.
 
-        A row whose data are not on this machine is skipped with a message.
+        A row whose data are not on the machine is left out with a message.
+
+        Args:
+            bench: name of the benchmark.
+            makers: of its rows.
+            measurements: measures rows.
         """
-        for maker in makers:
-            key = _key(maker)
-            known, protocol = self.kept.get(f"{bench}: {key}"), _protocol(maker)
-            if known is None or known.get("protocol") != protocol:
-                try:
-                    row = maker()
-                except DataError as error:  # the data are not on this machine
-                    self.console.print(f"{bench}: {key}: left out. {error}")
-                    continue
-                own = {"bench": bench, "key": key, "protocol": protocol}
-                provenance = {"machine": _machine_text(self.machine), "commit": self.commit}
-                known = {**own, **asdict(row), **provenance}
-                self.kept[f"{bench}: {key}"] = known
+        wanted = list(makers)
+        missing = []
+        for maker in wanted:
+            known = self.kept.get(f"{bench}: {_key(maker)}")
+            if known is None or known.get("protocol") != _protocol(maker):
+                missing.append(maker)
             else:
-                row = BenchmarkRow(
-                    **{name: known[name] for name in BenchmarkRow.__dataclass_fields__}
-                )
-            self.rows.append((bench, row))
-            self.commits.append(commit_label(known))
-            self.console.print(f"{bench}: {row.name}: {row.shown()}")
-            self._write()
+                fields = {name: known[name] for name in BenchmarkRow.__dataclass_fields__}
+                self._add(bench, BenchmarkRow(**fields), known)
+        for maker, found in measurements(missing) if missing else ():
+            key, row = _key(maker), found.row
+            if isinstance(row, DataError):
+                self.console.print(f"{bench}: {key}: left out. {row}")
+                continue
+            own = {"bench": bench, "key": key, "protocol": _protocol(maker)}
+            provenance = {"machine": _machine_text(found.machine), "commit": found.commit}
+            known = {**own, **asdict(row), **provenance}
+            self.kept[f"{bench}: {key}"] = known
+            self._add(bench, row, known)
+
+    def _add(self, bench: str, row: BenchmarkRow, known: dict[str, Any]) -> None:
+        """Add a row to the table, print it, and store all."""
+        self.rows.append((bench, row))
+        self.commits.append(commit_label(known))
+        self.console.print(f"{bench}: {row.name}: {row.shown()}")
+        self._write()
 
     def finish(self) -> int:
         """Print the table; return 0 if every limit is met, else 1."""

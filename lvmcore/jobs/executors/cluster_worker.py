@@ -24,7 +24,12 @@ from lvmcore.jobs.executors.cluster_address import ClusterError, connect
 from lvmcore.jobs.executors.cluster_state import ADDRESS
 from lvmcore.jobs.executors.executor import NODE_LOST, PROCESS_LOST, UNAVAILABLE
 from lvmcore.jobs.executors.folder_mirror import FileMark, apply_changes
-from lvmcore.jobs.executors.node_worker import NodeWorker, folder_files, package_versions
+from lvmcore.jobs.executors.node_worker import (
+    NodeWorker,
+    different_versions,
+    folder_files,
+    package_versions,
+)
 from lvmcore.jobs.executors.requirements import Requirements, requirements
 from lvmcore.jobs.parent_process import ParentWatch, read_request
 from lvmcore.runs.job_folder import JobFolder
@@ -110,17 +115,9 @@ class ClusterRun:
                 self._folder.clear_up()
             if reason is not None:
                 return False
-        here, there = package_versions(), self._ray.get(ready)
-        other = [name for name in here if here[name] != there[name]]
-        if other:
-            node = self._ray.get(actor.node.remote(), timeout=_ANSWER_SECONDS)
-            differences = ", ".join(
-                f"{name} {there[name] or '(none)'} for {here[name]}" for name in other
-            )
-            raise ClusterError(
-                f"The node {node} has other versions than this machine: {differences}. Install the "
-                "same ones on all machines."
-            )
+        different = different_versions(package_versions(), self._ray.get(ready))
+        if different:
+            raise ClusterError(different)
         return True
 
     def _send(self, actor: Any, name: str) -> None:

@@ -23,7 +23,7 @@ from lvmcore.jobs.worker_process import WorkerProcess
 from lvmcore.runs.job import installed_version
 from lvmcore.runs.run_files import PRIVATE_FOLDER
 
-__all__ = ["NodeWorker", "folder_files", "package_versions"]
+__all__ = ["NodeWorker", "different_versions", "folder_files", "node_versions", "package_versions"]
 
 _DATASETS, _RUNS = "datasets", "jobs"
 #: Folders of the copies; the number of the process that made one follows.
@@ -38,6 +38,31 @@ def package_versions() -> dict[str, str]:
         "python": ".".join(platform.python_version_tuple()[:2]),
         **{name: installed_version(name) or "" for name in _COMPARED},
     }
+
+
+def node_versions() -> dict[str, str]:
+    """``package_versions`` of this node, with its name as "node"."""
+    return {**package_versions(), "node": platform.node()}
+
+
+def different_versions(here: Mapping[str, str], there: Mapping[str, str]) -> str:
+    """What differs between this machine and a node, with what to do; "" where nothing does.
+
+    Args:
+        here: ``package_versions`` of this machine.
+        there: ``node_versions`` of the node.
+    """
+    other = [
+        f"{name} {there.get(name) or '(none)'} for {here[name] or '(none)'}"
+        for name in here
+        if here[name] != there.get(name, "")
+    ]
+    if not other:
+        return ""
+    return (
+        f"The node {there.get('node', '')} has other versions than this machine: "
+        f"{', '.join(other)}. Install the same ones on all machines."
+    )
 
 
 def folder_files(folder: Path) -> dict[str, bytes]:
@@ -82,12 +107,8 @@ class NodeWorker:
         self._run = Path()
 
     def versions(self) -> dict[str, str]:
-        """Versions of the packages on this node."""
-        return package_versions()
-
-    def node(self) -> str:
-        """Name of this node."""
-        return platform.node()
+        """Versions of the packages on this node, with its name."""
+        return node_versions()
 
     def missing_datasets(self, digests: Sequence[str]) -> list[str]:
         """The datasets that were not sent to this node yet."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lvmcore.jobs.machine_limits import threads_of_a_fit
 from lvmcore.runs.job import Job
 
-__all__ = ["THREADS", "Requirements", "requirements"]
+__all__ = ["THREADS", "Requirements", "requirements", "threads_of_a_node"]
 
 #: Environment variable with the threads of a run on a cluster.
 THREADS = "LATENTBOARD_CLUSTER_THREADS"
@@ -54,8 +54,12 @@ class Requirements:
         return ", ".join(parts[:-1]) + (" and " if len(parts) > 1 else "") + parts[-1]
 
 
+def threads_of_a_node() -> int:
+    """Threads of a run on a node: those of the variable, else of a fit here, at most four."""
+    return int(os.environ.get(THREADS, "0")) or min(_MOST_THREADS, threads_of_a_fit())
+
+
 def requirements(job: Job) -> Requirements:
     """What a run asks of a node."""
-    threads = int(os.environ.get(THREADS, "0")) or min(_MOST_THREADS, threads_of_a_fit())
     device = str(job.spec.parameters.get("device", "auto"))
-    return Requirements(threads, int(device.startswith("cuda")), job.memory)
+    return Requirements(threads_of_a_node(), int(device.startswith("cuda")), job.memory)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,8 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lvmcore.bench.harness.report import BenchmarkRow
 from lvmcore.cli import main
 from lvmcore.data import Dataset
+from lvmcore.errors import DataError
 from lvmcore.jobs.executors.cluster import RayExecutor
 from lvmcore.jobs.executors.cluster_state import ClusterMonitor
 from lvmcore.jobs.launcher import Launcher
@@ -157,3 +163,35 @@ def test_the_nodes_are_followed(cluster: LocalCluster) -> None:
     assert state.error == ""
     assert sum(node.cores for node in state.nodes) == 1
     assert state.free_memory > 0
+
+
+def rows_of(size: int) -> BenchmarkRow:
+    """A row that says which process measured it."""
+    if not size:
+        raise DataError("There is no such table here.")
+    return BenchmarkRow(f"of {size}", float(os.getpid()))
+
+
+def test_rows_of_a_benchmark_are_measured_by_the_nodes(
+    tmp_path: Path, cluster: LocalCluster
+) -> None:
+    command = (
+        "import sys; from functools import partial; from pathlib import Path\n"
+        "from lvmcore.bench.harness.cluster_rows import ClusterRows\n"
+        "from lvmcore.bench.harness.report import Report\n"
+        f"from {__name__} import rows_of\n"
+        "report = Report(Path(sys.argv[1]))\n"
+        "makers = [partial(rows_of, size) for size in range(3)]\n"
+        "report.measure('sizes', iter(makers), ClusterRows(sys.argv[2]))\n"
+    )
+    path = tmp_path / "rows.json"
+    done = subprocess.run(
+        [sys.executable, "-c", command, str(path), cluster.address],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert "sizes: rows_of 0: left out. There is no such table here." in done.stdout
+    rows = json.loads(path.read_text("utf-8"))["rows"]
+    assert sorted(row["name"] for row in rows) == ["of 1", "of 2"]
+    assert all(row["value"] != os.getpid() and "torch" in row["machine"] for row in rows)
