@@ -12,13 +12,16 @@ from typing import Any
 
 from lvmcore.errors import ConfigError
 
-__all__ = ["ClusterError", "check_answer", "cluster_address", "connect", "require_ray"]
+__all__ = ["ClusterError", "check_answer", "cluster_address", "connect", "has_token", "require_ray"]
 
 #: Name of the variable in which Ray keeps the address of a cluster.
 VARIABLE = "RAY_ADDRESS"
 #: Variable with which Ray leaves the loopback address as it is, and its file with the address of
 #: the cluster that was started on this machine.
 _LOOPBACK_ONLY = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+#: Variable that chooses whether Ray uses a token.
+_MODE = "RAY_AUTH_MODE"
+_REFUSAL = "AuthenticationError"
 _CURRENT = Path("/tmp/ray/ray_current_cluster")
 _ANSWER_SECONDS = 2.0
 _ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:]+\]|[^:/\s]+):(?P<port>\d{1,5})")
@@ -71,11 +74,14 @@ def connect(address: str) -> Any:
         The module ``ray``.
 
     Raises:
-        ClusterError: the cluster does not answer, or its version of Ray or Python differs.
+        ClusterError: the cluster does not answer, its token is missing, or its version of Ray or
+            Python differs.
     """
     if _is_loopback(address):
         # Without this Ray replaces 127.0.0.1 by an address of the network, where nothing listens.
         os.environ.setdefault(_LOOPBACK_ONLY, "0")
+    if has_token():  # Ray uses it by itself for the clusters of this machine alone
+        os.environ.setdefault(_MODE, "token")
     ray = require_ray()
     check_answer(address)
     try:
@@ -90,8 +96,35 @@ def connect(address: str) -> Any:
         first = str(error).strip().splitlines()[0]
         raise ClusterError(f"The cluster at {address} cannot be used: {first}") from error
     except (ConnectionError, ValueError, TimeoutError) as error:
+        if _is_refused(error):
+            raise ClusterError(
+                f"The cluster at {address} asks for its token: copy ~/.ray/auth_token from its "
+                "head to this machine, or set RAY_AUTH_TOKEN."
+            ) from error
         raise ClusterError(f"No cluster answers at {address}.") from error
     return ray
+
+
+def has_token() -> bool:
+    """Whether this machine has the token of a cluster, where Ray looks for one."""
+    path = os.environ.get("RAY_AUTH_TOKEN_PATH", "")
+    return (
+        bool(os.environ.get("RAY_AUTH_TOKEN"))
+        or (bool(path) and Path(path).is_file())
+        or (Path.home() / ".ray" / "auth_token").is_file()
+    )
+
+
+def _is_refused(error: BaseException | None) -> bool:
+    """Whether an error was caused by a missing or wrong token.
+
+    Ray keeps the error of the refusal as text of the one that follows.
+    """
+    while error is not None:
+        if _REFUSAL in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _is_loopback(address: str) -> bool:

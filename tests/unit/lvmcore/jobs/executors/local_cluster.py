@@ -23,19 +23,21 @@ class LocalCluster:
 
     Args:
         nodes: number of nodes beside the head.
+        token: that the cluster asks for; "" for none.
 
     Attributes:
         address: address of the head.
     """
 
-    def __init__(self, nodes: int = 1) -> None:
+    def __init__(self, nodes: int = 1, token: str = "") -> None:
+        access = {"RAY_AUTH_MODE": "token" if token else "disabled", "RAY_AUTH_TOKEN": token}
         self._process = subprocess.Popen(
             [sys.executable, "-m", __name__, str(nodes)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env={**os.environ, **_ENVIRONMENT},
+            env={**os.environ, **_ENVIRONMENT, **access},
         )
         self.address = self._answer()
 
