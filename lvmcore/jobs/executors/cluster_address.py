@@ -80,29 +80,47 @@ def connect(address: str) -> Any:
     if _is_loopback(address):
         # Without this Ray replaces 127.0.0.1 by an address of the network, where nothing listens.
         os.environ.setdefault(_LOOPBACK_ONLY, "0")
-    if has_token():  # Ray uses it by itself for the clusters of this machine alone
-        os.environ.setdefault(_MODE, "token")
     ray = require_ray()
     check_answer(address)
     try:
-        ray.init(
-            address=address,
-            namespace="latentboard",
-            log_to_driver=False,
-            logging_level="ERROR",
-            configure_logging=False,
-        )
+        _initialise(ray, address)
     except RuntimeError as error:  # another version of Ray or Python
         first = str(error).strip().splitlines()[0]
         raise ClusterError(f"The cluster at {address} cannot be used: {first}") from error
     except (ConnectionError, ValueError, TimeoutError) as error:
-        if _is_refused(error):
-            raise ClusterError(
-                f"The cluster at {address} asks for its token: copy ~/.ray/auth_token from its "
-                "head to this machine, or set RAY_AUTH_TOKEN."
-            ) from error
-        raise ClusterError(f"No cluster answers at {address}.") from error
+        if not _is_refused(error):
+            raise ClusterError(f"No cluster answers at {address}.") from error
+        _connect_with_token(ray, address)
     return ray
+
+
+def _initialise(ray: Any, address: str) -> None:
+    ray.init(
+        address=address,
+        namespace="latentboard",
+        log_to_driver=False,
+        logging_level="ERROR",
+        configure_logging=False,
+    )
+
+
+def _connect_with_token(ray: Any, address: str) -> None:
+    """Connect to a cluster that has refused this process without its token.
+
+    Ray finds the token by itself for the clusters of this machine alone. With a token for a cluster
+    that has none, actors do not start, so it is not used before a cluster asks for it.
+    """
+    try:
+        if _MODE in os.environ or not has_token():
+            raise ConnectionError("There is no token.")
+        os.environ[_MODE] = "token"
+        import_module("ray._raylet").Config.initialize("")  # as Ray itself changes its mode
+        _initialise(ray, address)
+    except (ConnectionError, RuntimeError) as error:
+        raise ClusterError(
+            f"The cluster at {address} asks for its token: copy ~/.ray/auth_token from its "
+            "head to this machine, or set RAY_AUTH_TOKEN."
+        ) from error
 
 
 def has_token() -> bool:

@@ -11,15 +11,18 @@ from pathlib import Path
 import pytest
 
 from lvmcore.jobs.executors.cluster_address import ClusterError, cluster_address, has_token
+from lvmcore.jobs.executors.node_worker import package_versions
 from tests.unit.lvmcore.jobs.executors.local_cluster import LocalCluster
 
 TOKEN = "0123456789abcdef" * 4
 CONNECT = """
 import sys
 from lvmcore.jobs.executors.cluster_address import ClusterError, connect
+from lvmcore.jobs.executors.node_worker import NodeWorker
 try:
     ray = connect(sys.argv[1])
-    print(len(ray.nodes()), "node")
+    worker = ray.remote(NodeWorker).options(num_cpus=1).remote(1)
+    print(ray.get(worker.versions.remote())["latentboard"])
 except ClusterError as error:
     print(error)
 """
@@ -54,7 +57,7 @@ def test_a_token_is_found_where_ray_looks_for_it(
 
 @pytest.fixture(scope="module")
 def closed_cluster() -> Iterator[LocalCluster]:
-    made = LocalCluster(0, token=TOKEN)
+    made = LocalCluster(1, token=TOKEN)
     yield made
     made.close()
 
@@ -85,4 +88,15 @@ def test_a_cluster_with_a_token_is_used_by_who_has_it(
     token.write_text(TOKEN[::-1], encoding="utf-8")
     assert "asks for its token" in _says(closed_cluster, tmp_path)
     token.write_text(TOKEN, encoding="utf-8")
-    assert _says(closed_cluster, tmp_path) == "1 node"
+    assert _says(closed_cluster, tmp_path) == package_versions()["latentboard"]
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("ray")
+def test_a_token_of_another_cluster_does_no_harm(tmp_path: Path) -> None:
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray" / "auth_token").write_text(TOKEN, encoding="utf-8")
+    cluster = LocalCluster(1)
+    found = _says(cluster, tmp_path)
+    cluster.close()
+    assert found == package_versions()["latentboard"]
