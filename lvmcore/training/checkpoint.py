@@ -157,18 +157,18 @@ class Checkpoint:
         self._generator, self._beside, self._start = generator, beside, start
         self._steps, self._seconds_before = steps, seconds
 
-    def restore(self, tensors: Sequence[Tensor] = ()) -> State | None:
+    def restore(self, sizes: Sequence[int] = ()) -> State | None:
         """The arguments of the last ``save``, or None; the generator is reset to its state then.
 
         Args:
-            tensors: those that the state has to fit. An earlier version may have had others: its
-                state is not used.
+            sizes: numbers in each tensor that the state has to fit. An earlier version may have
+                had others: its state is not used.
         """
         found, self._found = self._found, None
         if found is None or self._generator is None:
             return found
         arrays, facts = found
-        if not _have_sizes_of(arrays, tensors):
+        if not _have_sizes(arrays, sizes):
             self.notes.append(_OF_ANOTHER)
             return None
         self._generator.set_state(torch.as_tensor(arrays["generator"].copy()))
@@ -178,12 +178,12 @@ class Checkpoint:
         }
         return arrays, {**facts, **own}
 
-    def restore_branch(self, last: int, tensors: Sequence[Tensor] = ()) -> State | None:
+    def restore_branch(self, last: int, sizes: Sequence[int] = ()) -> State | None:
         """The state of an earlier, shorter fit, the generator reset to its state then.
 
         Args:
             last: most steps of this fit before its cooling; a state after more steps is not used.
-            tensors: as of ``restore``.
+            sizes: as of ``restore``.
 
         Returns:
             The arguments of ``save_branch``; None if there is no state, or none that can be used.
@@ -196,7 +196,7 @@ class Checkpoint:
         except DataError:
             arrays, facts = {}, {}
         own = facts.get("fingerprint") == self._course and facts["iteration"] <= last
-        if not own or not _have_sizes_of(arrays, tensors):
+        if not own or not _have_sizes(arrays, sizes):
             if _NO_BRANCH not in self.notes:
                 self.notes.append(_NO_BRANCH)
             return None
@@ -270,11 +270,10 @@ def tensor_arrays(
     return arrays
 
 
-def _have_sizes_of(arrays: Mapping[str, NDArray[Any]], tensors: Sequence[Tensor]) -> bool:
-    """Whether the arrays of ``tensor_arrays`` are of as many numbers as some tensors."""
-    stored = [arrays.get(f"parameter.{i}") for i in range(len(tensors))]
-    sizes = [None if array is None else array.size for array in stored]
-    return sizes == [tensor.numel() for tensor in tensors]
+def _have_sizes(arrays: Mapping[str, NDArray[Any]], sizes: Sequence[int]) -> bool:
+    """Whether the arrays of ``tensor_arrays`` have so many numbers."""
+    stored = [arrays.get(f"parameter.{i}") for i in range(len(sizes))]
+    return [None if array is None else array.size for array in stored] == list(sizes)
 
 
 def restore_tensors(

@@ -16,8 +16,7 @@ from torch import Tensor
 from lvmcore.errors import NumericalError
 from lvmcore.persistence import history_arrays, history_from_arrays
 from lvmcore.results import Callback, FitStep
-from lvmcore.training.adam import Adam
-from lvmcore.training.checkpoint import Checkpoint, restore_tensors, tensor_arrays
+from lvmcore.training.checkpoint import Checkpoint
 from lvmcore.training.held_out import HeldOutTracking, held_out_scores
 from lvmcore.training.objective import Objective
 from lvmcore.training.outcome import FitOutcome
@@ -93,10 +92,7 @@ class _Optimisation:
         self.objective, self.schedule, self.callback = objective, schedule, callback
         self.checkpoint, self.held_out = checkpoint, held_out
         self.stops_early = held_out is not None and held_out.stops
-        parameters = list(objective.parameters())
-        self.adam = Adam(parameters)
-        # All tensors that a step changes.
-        self.tensors: list[Tensor] = [*parameters, *objective.state()]
+        self.parameters = objective.parameter_state()
         self.history: list[FitStep] = []
         self.rate_factor = 1.0
         self.cooling_since: int | None = None
@@ -106,7 +102,6 @@ class _Optimisation:
         self.converged = False
         self.began = time.perf_counter()
         self.last_snapshot, self.snapshot_gap = -math.inf, SECONDS_BETWEEN_SNAPSHOTS
-        self.copies = self._copy()
         self.best, self.copied_at, self.recovered_at = -math.inf, 0, 0
         self.breakdowns = 0
 
@@ -137,7 +132,7 @@ class _Optimisation:
         if self.schedule.finishes and not stopped:
             stopped = self._run_finish(iteration)
         if self.stops_early and held_out_scores(self.history):
-            self._restore_copies()
+            self.parameters.restore_copies()
         bound = self._final_bound(1 if stopped else draws)
         trend = self.schedule.trend(self._full_rate_bounds())
         rise = None if trend is None else trend.range
@@ -177,7 +172,7 @@ class _Optimisation:
         if due and self.objective.place_rows():
             self.finish = QuasiNewtonFinish(self.objective, self.schedule.cells)
             self.finish_since, self.converged = iteration, False
-            self.copies = self._copy()
+            self.parameters.copy()
 
     def _begin_finish(self, iteration: int) -> None:
         """Begin the finish, or go on with a restored one."""
@@ -186,20 +181,21 @@ class _Optimisation:
                 self.objective.relocate_rows()
             self.finish = QuasiNewtonFinish(self.objective, self.schedule.cells)
         except NumericalError:  # the last step broke down
-            self._restore_copies()
+            self.parameters.restore_copies()
             self.finish = QuasiNewtonFinish(self.objective, self.schedule.cells)
         if self.finish_since is None:
             self.finish_since, self.converged = iteration, False
         else:
             self.finish.restore(self.finish_arrays)
-        self.copies, self.best = self._copy(), -math.inf
+        self.parameters.copy()
+        self.best = -math.inf
 
     def _step(self, iteration: int) -> dict[str, float]:
         """One Adam step; returns the terms at the parameters before it."""
         rate = self.rate_factor * self.schedule.rate(iteration, self.cooling_since)
         if self.schedule.relocates_before(iteration):
             self.objective.relocate_rows()
-        self.adam.zero_grad()
+        self.parameters.zero_grad()
         terms = self.objective.batch_terms()
         bound = torch.stack([term.double() for term in terms.values()]).sum()
         if not bool(torch.isfinite(bound.detach())):
@@ -218,7 +214,7 @@ class _Optimisation:
         if iteration < self.schedule.hold:
             for parameter in self.objective.frozen_in_warm_up():
                 parameter.grad = None
-        self.adam.step(rate)
+        self.parameters.step(rate)
         self.objective.step_rows(rate)
 
     def _has_collapsed(self, bound: float, iteration: int) -> bool:
@@ -227,7 +223,8 @@ class _Optimisation:
             return True
         due = bound >= self.best and iteration - self.copied_at >= STEPS_BETWEEN_COPIES
         if due and not (self.stops_early and held_out_scores(self.history)):
-            self.copies, self.copied_at = self._copy(), iteration
+            self.parameters.copy()
+            self.copied_at = iteration
         self.best = max(self.best, bound)
         return False
 
@@ -264,7 +261,8 @@ class _Optimisation:
         score = self.held_out.score_after(iteration, last=last)
         best = min(held_out_scores(self.history), default=math.inf)
         if self.stops_early and score < best:
-            self.copies, self.copied_at = self._copy(), iteration
+            self.parameters.copy()
+            self.copied_at = iteration
         return score
 
     def _is_finished(self, iteration: int) -> bool:
@@ -308,19 +306,10 @@ class _Optimisation:
             bound = self.objective.bound(draws)
         return bound
 
-    def _copy(self) -> list[Tensor]:
-        return [tensor.detach().clone() for tensor in self.tensors]
-
-    def _restore_copies(self) -> None:
-        """Restore the last copies, or with early stopping those of the best held-out score."""
-        with torch.no_grad():
-            for tensor, value in zip(self.tensors, self.copies, strict=True):
-                tensor.copy_(value)
-
     def _recover(self) -> None:
         """Restore the last copies, forget Adam's moments and halve the learning rate."""
-        self._restore_copies()
-        self.adam.state.clear()
+        self.parameters.restore_copies()
+        self.parameters.forget_moments()
         self.rate_factor = max(0.5 * self.rate_factor, LEAST_RATE_FACTOR)
         self.best, self.recovered_at = -math.inf, len(self.history)
 
@@ -349,7 +338,7 @@ class _Optimisation:
     def _state(self, done: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """The state after so many steps."""
         arrays = history_arrays(self.history)
-        arrays |= tensor_arrays(self.tensors, self.copies, self.adam)
+        arrays |= self.parameters.arrays()
         if self.finish is not None:
             arrays |= self.finish.arrays()
         facts = {
@@ -369,17 +358,17 @@ class _Optimisation:
         """
         if self.checkpoint is None:
             return 0
-        found = self.checkpoint.restore(self.tensors)
+        found = self.checkpoint.restore(self.parameters.sizes)
         report: Callback | None = None
         if found is None:
             whole = self.schedule.is_open
             most = self.schedule.max_iter if whole else self.schedule.steps_before_cooling
-            found = self.checkpoint.restore_branch(most, self.tensors)
+            found = self.checkpoint.restore_branch(most, self.parameters.sizes)
             report = self.callback
         if found is None:
             return 0
         arrays, facts = found[0], {"finish": None, **found[1]}  # none in older checkpoints
-        restore_tensors(arrays, self.tensors, self.copies, self.adam)
+        self.parameters.restore(arrays)
         self.history = [
             replace(
                 step,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lvmcore.results import Snapshot
+from lvmcore.training.parameter_state import ParameterState, ParameterVectors
 from lvmcore.training.snapshots import snapshot_of, thinned
 
 __all__ = ["KLTerm", "Objective", "Term", "total_values"]
@@ -101,6 +102,14 @@ class Objective(ABC, Generic[Sample]):
     def state(self) -> Iterable[Tensor]:
         """Other tensors that a step changes in place: saved and restored as parameters are."""
         return ()
+
+    def parameter_state(self) -> ParameterState:
+        """The parameters and the other tensors of ``state``, with their optimiser and copies."""
+        return ParameterState(list(self.parameters()), list(self.state()))
+
+    def parameter_vectors(self) -> ParameterVectors:
+        """The parameters in one vector, for the quasi-Newton finish."""
+        return ParameterVectors(list(self.parameters()))
 
     def draw_sample(self, draws: int) -> Sample:
         """The sample of all rows at which ``terms`` evaluates the terms.

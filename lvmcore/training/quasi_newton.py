@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lvmcore.errors import NumericalError
-from lvmcore.numerics.conversion import to_numpy
-from lvmcore.numerics.lbfgs import LBFGS, Point
+from lvmcore.numerics.lbfgs import Point
 from lvmcore.training.objective import Objective
 
 __all__ = ["QuasiNewtonFinish"]
@@ -48,10 +47,10 @@ class QuasiNewtonFinish:
     """
 
     def __init__(self, objective: Objective[Any], cells: int) -> None:
-        self.objective, self.parameters = objective, list(objective.parameters())
-        self.lbfgs = LBFGS(SLACK * cells)
+        self.objective, self.vectors = objective, objective.parameter_vectors()
+        self.lbfgs = self.vectors.optimiser(SLACK * cells)
         self.stalled = False
-        self.at: Point = self.evaluate(self._position())
+        self.at: Point = self.evaluate(self.vectors.position())
         if self.at.gradient is None:
             raise NumericalError(
                 "The bound could not be computed at the last step. Try another seed, and look for "
@@ -69,67 +68,38 @@ class QuasiNewtonFinish:
 
         It moves the objective's parameters to x.
         """
-        self._move(x)
-        x = self._position()  # rounded, where the parameters are in single precision
+        self.vectors.move(x)
+        x = self.vectors.position()  # rounded, where the parameters are in single precision
         nowhere = _BoundPoint(x, math.inf, None)
         try:
             terms = self.objective.terms()
             value = -torch.stack([term.double() for term in terms.values()]).sum()
-            gradients = torch.autograd.grad(value, self.parameters, allow_unused=True)
+            gradient = self.vectors.gradient(value)
         except NumericalError:
             return nowhere
-        flat = torch.cat(
-            [
-                (torch.zeros_like(p) if g is None else g).reshape(-1).double()
-                for p, g in zip(self.parameters, gradients, strict=True)
-            ]
-        )
         number = float(value.detach())
-        if not math.isfinite(number) or not bool(torch.isfinite(flat).all()):
+        if not math.isfinite(number) or gradient is None:
             return nowhere
-        return _BoundPoint(x, number, flat, {k: float(t.detach()) for k, t in terms.items()})
+        return _BoundPoint(x, number, gradient, {k: float(t.detach()) for k, t in terms.items()})
 
     def iterate(self) -> None:
         """One iteration: a line search, mostly of one evaluation."""
         steepest = not self.lbfgs.steps
-        self.lbfgs.scales = self._flat(self.objective.parameter_scales())
+        self.lbfgs.scales = self.vectors.scales(list(self.objective.parameter_scales()))
         found = self.lbfgs.iterate(self.at, self.evaluate)
         self.stalled = found is self.at and steepest
         self.at = found
-        self._move(found.x)
+        self.vectors.move(found.x)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The state beside the parameters, for a checkpoint."""
-        steps, changes = self.lbfgs.steps, self.lbfgs.changes
         return {
-            "lbfgs.steps": to_numpy(_stacked(steps, self.at.x)),
-            "lbfgs.changes": to_numpy(_stacked(changes, self.at.x)),
+            "lbfgs.steps": self.vectors.rows(self.lbfgs.steps),
+            "lbfgs.changes": self.vectors.rows(self.lbfgs.changes),
         }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Restore the state of ``arrays``."""
-        pairs = (torch.from_numpy(arrays[f"lbfgs.{name}"].copy()) for name in ("steps", "changes"))
-        # In memory of their own, as before: a dot product's rounding depends on the alignment.
         self.lbfgs.steps, self.lbfgs.changes = (
-            [row.clone() for row in pair.to(self.at.x)] for pair in pairs
+            self.vectors.from_rows(arrays[f"lbfgs.{name}"]) for name in ("steps", "changes")
         )
-
-    def _position(self) -> Tensor:
-        """The parameters in one vector, float64."""
-        return self._flat(self.parameters)
-
-    @staticmethod
-    def _flat(tensors: Iterable[Tensor]) -> Tensor:
-        """Tensors of the parameters' shapes in one vector, float64."""
-        return torch.cat([tensor.detach().reshape(-1).double() for tensor in tensors])
-
-    @torch.no_grad()
-    def _move(self, x: Tensor) -> None:
-        parts = torch.split(x, [p.numel() for p in self.parameters])
-        for parameter, part in zip(self.parameters, parts, strict=True):
-            parameter.copy_(part.view_as(parameter))
-
-
-def _stacked(vectors: list[Tensor], like: Tensor) -> Tensor:
-    """Vectors as rows, [n, P]; [0, P] for none."""
-    return torch.stack(vectors) if vectors else like.new_zeros((0, len(like)))
