@@ -8,7 +8,7 @@ statistics and their matrix products would go to the many small operations betwe
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -26,12 +26,13 @@ from lvmcore.gp.bounds import (
 )
 from lvmcore.kernels.grid_psi_sums import GridPsiSums
 from lvmcore.kernels.psi_exponents import full_from_pairs, symmetric_pairs
+from lvmcore.kernels.psi_statistics import PsiSums
 from lvmcore.kernels.rbf_psi_sums import Gradients, RBFPsiSums
 from lvmcore.kernels.stationary import RBF
 from lvmcore.numerics.gaussians import LOG_2PI
 from lvmcore.numerics.linalg import cholesky, solve_lower, solve_upper
 
-__all__ = ["collapsed_rbf_bound", "column_noises", "one_noise"]
+__all__ = ["collapsed_rbf_bound", "collapsed_sums_bound", "column_noises", "one_noise"]
 
 
 def collapsed_rbf_bound(
@@ -121,20 +122,13 @@ class _CollapsedRBF(torch.autograd.Function):
         keeps = keeps and any(ctx.needs_input_grad)
         layout = GridPsiSums if grid else _FreeSums
         sums = layout(mean, variance, points, lengthscales, amplitude, Y, keeps=keeps)
-        N, M = len(Y), len(sums.psi1Y)
-        L, jitter = cholesky(sums.covariance, KUU)
-        half = solve_lower(L, torch.cat((sums.psi2, sums.psi1Y), 1))
-        G, P = solve_lower(L, half[:, :M].T), half[:, M:]
-        G = (G + G.T).mul_(0.5)
-        rest = squares + N * amplitude - G.diagonal().sum()
-        find = one_noise if len(noise) == 1 else column_noises
-        value, T, G, P, slopes = find(L, G, P, rest, noise, N)
-        if not keeps:
+        N = len(Y)
+        psi = PsiSums(N * amplitude, sums.psi1Y, sums.psi2)
+        value, slopes = bound_of_sums(psi, sums.covariance, noise, squares, N, keeps=keeps)
+        if slopes is None:
             return value
-        by_psi2, by_covariance = matrix_gradients(T, G, P, slopes, jitter)
-        *others, by_amplitude = sums.gradients(T @ slopes.P, by_psi2, by_covariance)
-        precision = noise.reciprocal().sum() * (len(squares) / len(noise))
-        by_amplitude = torch.add(by_amplitude, precision, alpha=-0.5 * N)
+        *others, by_amplitude = sums.gradients(slopes.psi1Y, slopes.psi2, slopes.Kuu)
+        by_amplitude = torch.add(by_amplitude, slopes.psi0, alpha=N)
         ctx.save_for_backward(*others, by_amplitude, slopes.noise)
         return value
 
@@ -143,6 +137,94 @@ class _CollapsedRBF(torch.autograd.Function):
     def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
         gradients = (cotangents[0] * gradient for gradient in ctx.saved_tensors)
         return None, None, None, None, *gradients
+
+
+@dataclass(frozen=True)
+class SumsSlopes:
+    """Gradients of the collapsed bound by the sums, the kernel matrix and the noise.
+
+    Attributes:
+        psi0: [].
+        psi1Y: [M, D].
+        psi2: [M, M].
+        Kuu: [M, M].
+        noise: [D] or [1].
+    """
+
+    psi0: Tensor
+    psi1Y: Tensor
+    psi2: Tensor
+    Kuu: Tensor
+    noise: Tensor
+
+
+def bound_of_sums(
+    sums: PsiSums, Kuu: Tensor, noise: Tensor, squares: Tensor, n_rows: int, *, keeps: bool
+) -> tuple[Tensor, SumsSlopes | None]:
+    """The bound from the sums over rows, and its gradients where these are wanted.
+
+    Args:
+        sums: psi statistics summed over rows, float64.
+        Kuu: kernel matrix of the inducing inputs, [M, M].
+        noise: σ² of each column, [D], or of all, [1].
+        squares: ‖y_d‖² of each column, [D].
+        n_rows: N.
+        keeps: whether the gradients are computed.
+    """
+    M = len(Kuu)
+    L, jitter = cholesky(Kuu, KUU)
+    half = solve_lower(L, torch.cat((sums.psi2, sums.psi1Y), 1))
+    G, P = solve_lower(L, half[:, :M].T), half[:, M:]
+    G = (G + G.T).mul_(0.5)
+    rest = squares + sums.psi0 - G.diagonal().sum()
+    find = one_noise if len(noise) == 1 else column_noises
+    value, T, G, P, slopes = find(L, G, P, rest, noise, n_rows)
+    if not keeps:
+        return value, None
+    by_psi2, by_Kuu = matrix_gradients(T, G, P, slopes, jitter)
+    by_psi0 = -0.5 * noise.reciprocal().sum() * (len(squares) / len(noise))
+    return value, SumsSlopes(by_psi0, T @ slopes.P, by_psi2, by_Kuu, slopes.noise)
+
+
+def collapsed_sums_bound(
+    sums: PsiSums, Kuu: Tensor, noise: Tensor, squares: Tensor, n_rows: int
+) -> Float64[Tensor, ""]:
+    """``collapsed_rbf_bound`` from sums over rows that were computed elsewhere.
+
+    Args:
+        sums: psi statistics summed over rows.
+        Kuu: kernel matrix of the inducing inputs, [M, M].
+        noise: σ² of each column, [D], or of all, [1].
+        squares: ‖y_d‖² of each column, [D].
+        n_rows: N.
+
+    Raises:
+        NumericalError: a matrix cannot be factorised.
+    """
+    tensors = (sums.psi0, sums.psi1Y, sums.psi2, Kuu, noise)
+    value: Tensor = _CollapsedSums.apply(  # type: ignore[no-untyped-call]
+        torch.is_grad_enabled(), n_rows, squares.double(), *(t.double() for t in tensors)
+    )
+    return value
+
+
+class _CollapsedSums(torch.autograd.Function):
+    """The bound from sums over rows, whose gradient is computed with it."""
+
+    @staticmethod
+    def forward(ctx: Any, keeps: bool, n_rows: int, squares: Tensor, *tensors: Tensor) -> Tensor:
+        *parts, Kuu, noise = tensors
+        keeps = keeps and any(ctx.needs_input_grad)
+        value, slopes = bound_of_sums(PsiSums(*parts), Kuu, noise, squares, n_rows, keeps=keeps)
+        if slopes is not None:
+            ctx.save_for_backward(*vars(slopes).values())
+        return value
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
+        gradients = (cotangents[0] * gradient for gradient in ctx.saved_tensors)
+        return None, None, None, *gradients
 
 
 # Largest diagonal entry of σ² B⁻¹ for which B's Cholesky factor is used; without rounding it is 1.

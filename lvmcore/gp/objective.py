@@ -20,12 +20,11 @@ from lvmcore.base.latent_variable_model import FitProblem
 from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.model import PathDecoder
 from lvmcore.gp.paths import DataPath, KernelPath, LabelPath, LatentRows, named_paths
-from lvmcore.gp.row_relocation import best_positions
 from lvmcore.preprocessing.class_labels import label_column_names
 from lvmcore.preprocessing.observed_cells import ObservedCells
 from lvmcore.training.label_term import LabelTerm
 from lvmcore.training.objective import KLTerm, Objective, Term
-from lvmcore.training.snapshots import thinned
+from lvmcore.training.parameter_state import ParameterState, ParameterVectors
 
 __all__ = ["DataTerm", "GPLVMObjective", "LDGDObjective", "LatentSample", "SparseGPLVMObjective"]
 
@@ -141,6 +140,14 @@ class SparseGPLVMObjective(Objective[LatentSample]):
         """The Gaussian processes whose inputs are the map: their kernel and inducing inputs."""
         return self.path
 
+    def parameter_state(self) -> ParameterState:
+        """The parameters as the loop holds them, those of the rows where the rows are."""
+        return self.rows.parameter_state(list(self.parameters()), list(self.state()))
+
+    def parameter_vectors(self) -> ParameterVectors:
+        """The parameters in one vector, its parts where the parameters are."""
+        return self.rows.parameter_vectors(list(self.parameters()))
+
     def draw_sample(self, draws: int) -> LatentSample:
         """q(X) and the number of its samples."""
         return LatentSample(self.rows, draws, self.generator)
@@ -148,11 +155,11 @@ class SparseGPLVMObjective(Objective[LatentSample]):
     @property
     def n_rows(self) -> int:
         """N."""
-        return len(self.rows.mean)
+        return self.rows.shape[0]
 
     def latent_mean(self, rows: NDArray[np.intp]) -> Tensor:
         """Means of q(x) of some rows, [n, Q]."""
-        return self.rows.mean[torch.as_tensor(rows)]
+        return self.rows.means_of(rows)
 
     @torch.no_grad()
     def relocate_rows(self) -> None:
@@ -163,33 +170,26 @@ class SparseGPLVMObjective(Objective[LatentSample]):
         """
         rows, cells, Y = self.rows, self.data.cells, self.data.Y.double()
         observed = None if cells is None else cells.mask.to(Y)
-        candidates = torch.as_tensor(thinned(self.n_rows), device=Y.device)
-        decoder = self.data.decoder(rows)
-        mean, variance = rows.mean.double(), rows.variance.double()
-        best = best_positions(decoder, Y, observed, mean, variance, candidates)
-        if bool((best == torch.arange(len(best), device=best.device)).all()):
+        if not rows.find_moves(self.data.decoder(rows), Y, observed):
             return
-        bound, places = self.bound(), [parameter.clone() for parameter in rows.parameters()]
-        for parameter, place in zip(rows.parameters(), places, strict=True):
-            parameter.copy_(place[best])
+        bound = self.bound()
+        rows.move()
         if not self.bound() > bound:
-            for parameter, place in zip(rows.parameters(), places, strict=True):
-                parameter.copy_(place)
+            rows.move_back()
 
     @torch.no_grad()
     def parameter_scales(self) -> list[Tensor]:
         """The expected scale of each parameter, in the shape of ``parameters``.
 
-        At an optimum the curvature by a mean of q(x) is the inverse of its variance, and by the
-        logarithm of that variance ½; by a parameter shared by n values it is n/2 or more. Each of
-        M inducing inputs, in lengthscales where these are short, concerns N/M rows.
+        Those of q(X) are ``LatentRows.scales``. At an optimum the curvature by a parameter shared
+        by n values is n/2 or more. Each of M inducing inputs, in lengthscales where these are
+        short, concerns N/M rows.
         """
-        rows, path, N = self.rows, self.path, self.n_rows
+        path, N = self.path, self.n_rows
         reach = path.kernel.lengthscales.clamp_max(1) * (2 * len(path.points) / N) ** 0.5
         noise = (2 * len(path.log_noise) / self.data.count) ** 0.5
         scales = {
-            rows.mean: rows.variance.sqrt(),
-            rows.log_variance: torch.full_like(rows.mean, 2**0.5),
+            **self.rows.scales(),
             path.points: reach.expand_as(path.points),
             path.log_noise: torch.full_like(path.log_noise, noise),
         }

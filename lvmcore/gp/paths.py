@@ -16,9 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from lvmcore.gp.bounds import OptimalInducing, collapsed_bound
-from lvmcore.gp.collapsed_rbf_bound import collapsed_rbf_bound
+from lvmcore.gp.collapsed_rbf_bound import collapsed_rbf_bound, collapsed_sums_bound
 from lvmcore.gp.data_decoder import DataDecoder, FunctionDecoder
 from lvmcore.gp.masked_bound import masked_bound, masked_optimum
+from lvmcore.gp.rows.latent_rows import LatentRows
 from lvmcore.kernels.expression import KernelExpression
 from lvmcore.kernels.expression_kernel import (
     LARGEST_VARIANCE,
@@ -30,13 +31,11 @@ from lvmcore.kernels.grid_psi_sums import grid_inputs, grid_psi_sums
 from lvmcore.kernels.psi_statistics import PsiSums, masked_psi_sums, psi_sums
 from lvmcore.kernels.stationary import RBF
 from lvmcore.likelihoods.classification import Link, label_expectation
-from lvmcore.numerics.conversion import to_numpy
-from lvmcore.numerics.gaussians import kl_standard_normal, kl_whitened
+from lvmcore.numerics.gaussians import kl_whitened
 from lvmcore.numerics.linalg import cholesky, solve_lower, solve_upper
 from lvmcore.numerics.quadratic_forms import shared_quadratic_forms
 from lvmcore.preprocessing.class_labels import ClassLabels, label_column_names
 from lvmcore.preprocessing.observed_cells import ObservedCells
-from lvmcore.results import Posterior
 
 __all__ = [
     "LARGEST_VARIANCE",
@@ -52,34 +51,6 @@ __all__ = [
 # Smallest noise variance, and that of a column as a share of the kernel's variance: the density
 # stays finite for a column without residuals, and rounding errors stay small beside the noise.
 NOISE_FLOOR = 1e-6
-
-
-class LatentRows(nn.Module):
-    """q(X) = ∏_n N(mean_n, diag variance_n): one Gaussian for each row, not amortised."""
-
-    def __init__(self, mean: Tensor, variance: float) -> None:
-        super().__init__()
-        self.mean = nn.Parameter(mean.clone())
-        self.log_variance = nn.Parameter(torch.full_like(mean, math.log(variance)))
-
-    @property
-    def variance(self) -> Tensor:
-        """[N, Q]."""
-        return self.log_variance.exp()
-
-    def posterior(self) -> Posterior:
-        """q(X) as arrays."""
-        return Posterior(to_numpy(self.mean), to_numpy(self.variance))
-
-    def kl(self) -> Tensor:
-        """KL(q(X) ‖ N(0, I)), []."""
-        return kl_standard_normal(self.mean, self.variance).sum()
-
-    def draw(self, samples: int, rows: Tensor, generator: torch.Generator) -> Tensor:
-        """Reparameterised samples of ``rows``, [samples, n, Q]."""
-        mean, sd = self.mean[rows], (0.5 * self.log_variance[rows]).exp()
-        noise = torch.randn((samples, *mean.shape), generator=generator, dtype=torch.float64)
-        return mean + sd * noise.to(mean)
 
 
 class KernelPath(nn.Module):
@@ -178,16 +149,19 @@ class DataPath(KernelPath):
         """The collapsed bound without KL_X, []; squares is ‖y_d‖², [D]."""
         kernel = self.kernel
         if isinstance(kernel, ExpressionKernel):
-            sums = psi_sums(kernel, rows.mean, rows.variance, self.Z, Y)
+            sums = rows.psi_sums(self, Y)
             noise = self.noise.expand(Y.shape[1])
             return collapsed_bound(sums, kernel(self.Z, self.Z), noise, squares, len(Y))[0]
+        if rows.is_sharded:
+            sums, Kuu = rows.psi_sums(self, Y), kernel(self.Z, self.Z)
+            return collapsed_sums_bound(sums, Kuu, self.noise, squares, len(Y))
         inputs = (kernel, rows.mean, rows.variance, self.points, Y, self.noise, squares)
         return collapsed_rbf_bound(*inputs, grid=self.is_grid)
 
     @torch.no_grad()
     def optimal_inducing(self, rows: LatentRows, Y: Tensor, squares: Tensor) -> OptimalInducing:
         """The optimal q(V); squares is ‖y_d‖², [D]."""
-        sums = self.psi_sums(rows.mean, rows.variance, Y)
+        sums = rows.psi_sums(self, Y)
         noise = self.noise.expand(Y.shape[1])
         return collapsed_bound(sums, self.kernel(self.Z, self.Z), noise, squares, len(Y))[1]
 

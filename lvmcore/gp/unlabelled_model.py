@@ -35,8 +35,10 @@ from lvmcore.gp.imputation_intervals import ConditionedRows, scale_by_steps
 from lvmcore.gp.inducing_points import grid_nodes, grid_side, inducing_count, spread_points
 from lvmcore.gp.model import START_VARIANCE, GPLatentVariableModel, chosen_kernel, start_noise
 from lvmcore.gp.objective import SparseGPLVMObjective
-from lvmcore.gp.paths import DataPath, GridDataPath, LatentRows
+from lvmcore.gp.paths import DataPath, GridDataPath
 from lvmcore.gp.restarts import fit_from_starts
+from lvmcore.gp.rows.latent_rows import LatentRows
+from lvmcore.gp.rows.placement import placed_rows
 from lvmcore.gp.subset_start import subset_start_objective
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advised, is_array
@@ -101,7 +103,7 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
         self, rows: LatentRows, path: DataPath, problem: FitProblem
     ) -> SparseGPLVMObjective:
         """The objective; of a long table with missing cells, one that starts with subsets."""
-        n, subsets = len(rows.mean), list[Tensor]()
+        n, subsets = rows.shape[0], list[Tensor]()
         long = problem.observed is not None and n > LONG_TABLE
         for size in SUBSET_SIZES if long else ():
             order = torch.randperm(n, generator=problem.generator)
@@ -125,7 +127,7 @@ class UnsupervisedGPLVM(GPLatentVariableModel):
         """The objective at the initial map X, [N, Q]."""
         noise = start_noise(problem, self.settings_["noise"])
         path = _data_path(self, problem, X, n_inducing, noise)
-        return self._objective(LatentRows(X, START_VARIANCE), path, problem)
+        return self._objective(placed_rows(X, START_VARIANCE, [path], problem), path, problem)
 
     def _fit_start(self, problem: FitProblem, X: Tensor) -> FitOutcome:
         """Fit from the initial map X, [N, Q]."""

@@ -47,7 +47,7 @@ from lvmcore.numerics.gaussians import LOG_2PI
 from lvmcore.numerics.linalg import cholesky, solve_lower, solve_upper
 from lvmcore.qep.blocks import block_factor, block_tangent, log_block
 
-__all__ = ["QEPBound", "block_bound", "qep_bound"]
+__all__ = ["QEPBound", "block_bound", "moment_bound", "qep_bound"]
 
 # Newton steps to the fixed point of the weights at most, and the tolerance on their logarithms.
 MAX_NEWTON_STEPS, NEWTON_TOLERANCE = 40, 1e-11
@@ -61,8 +61,22 @@ def block_bound(
     A lower bound on E log p(X)/q(X); −KL(q(X) ‖ N(0, I)) at q = 2. n = N Q.
     """
     mean, variance = mean.double(), variance.double()
-    entropy = 0.5 * (variance.log() + LOG_2PI + 1).sum()
-    return entropy + log_block((mean.square() + variance).sum(), mean.numel(), q)
+    squares = (mean.square() + variance).sum()
+    return moment_bound(variance.log().sum(), squares, mean.numel(), q)
+
+
+def moment_bound(
+    log_variance: Float[Tensor, ""], squares: Float[Tensor, ""], n: int, q: Tensor | float
+) -> Float[Tensor, ""]:
+    """``block_bound`` from sums over the block, [].
+
+    Args:
+        log_variance: Σ log variance.
+        squares: Σ (mean² + variance).
+        n: N Q.
+        q: as of the fit.
+    """
+    return 0.5 * (log_variance + n * (LOG_2PI + 1)) + log_block(squares, n, q)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from lvmcore.gp.objective import DataTerm, LatentSample, SparseGPLVMObjective
 from lvmcore.gp.paths import DataPath, LatentRows
 from lvmcore.kernels.psi_statistics import MaskedPsiSums, PsiSums, masked_psi_sums
 from lvmcore.parameters import Doc, Range
-from lvmcore.qep.collapsed_bound import QEPBound, block_bound, qep_bound
+from lvmcore.qep.collapsed_bound import QEPBound, moment_bound, qep_bound
 from lvmcore.qep.distribution import MIN_Q
 from lvmcore.training.objective import Term
 
@@ -101,7 +101,7 @@ class QEPDataTerm(DataTerm):
 
     def value(self, sample: LatentSample) -> Tensor:
         """The bound at the optimal q(V), []."""
-        return self.bound(self.sums(sample.rows.mean, sample.rows.variance)).value
+        return self.bound(self.row_sums(sample.rows)).value
 
     def sums(self, mean: Tensor, variance: Tensor) -> PsiSums | MaskedPsiSums:
         """Psi statistics of rows whose inputs are N(mean, diag variance), [N, Q] each."""
@@ -109,6 +109,12 @@ class QEPDataTerm(DataTerm):
         if self.cells is None:
             return path.psi_sums(mean, variance, Y)
         return masked_psi_sums(path.kernel, mean, variance, path.Z, Y, self.cells)
+
+    def row_sums(self, rows: LatentRows) -> PsiSums | MaskedPsiSums:
+        """Psi statistics of the rows at q(X)."""
+        if self.cells is None:
+            return rows.psi_sums(self.path, self.Y)
+        return self.sums(rows.mean, rows.variance)
 
     def bound(self, sums: PsiSums | MaskedPsiSums) -> QEPBound:
         """The bound at the optimal q(V) for psi statistics of all rows."""
@@ -123,7 +129,7 @@ class QEPDataTerm(DataTerm):
     def decoder(self, rows: LatentRows) -> DataDecoder:
         """The path at the optimal q(V) for q(X); its noise is that of a new row."""
         term = self.in_double()
-        return term.decoder_of(term.sums(rows.mean, rows.variance))
+        return term.decoder_of(term.row_sums(rows))
 
     @torch.no_grad()
     def decoder_of(self, sums: PsiSums | MaskedPsiSums) -> DataDecoder:
@@ -146,7 +152,8 @@ class LatentBlockTerm(Term[LatentSample]):
 
     def value(self, sample: LatentSample) -> Tensor:
         """The bound, []."""
-        return block_bound(sample.rows.mean, sample.rows.variance, self.exponent.q)
+        rows, q = sample.rows, self.exponent.q
+        return moment_bound(*rows.moments(), rows.shape[0] * rows.shape[1], q)
 
 
 class QEPLVMObjective(SparseGPLVMObjective):

@@ -1,0 +1,71 @@
+"""Where q(X) of a fit is: in this process, or in shards where the process was told so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from torch import Tensor, nn
+
+from lvmcore.base.latent_variable_model import FitProblem
+from lvmcore.distributed.choice import open_shards, shard_count
+from lvmcore.errors import ConfigError
+from lvmcore.gp.rows.latent_block import LatentBlock
+from lvmcore.gp.rows.latent_rows import LatentRows
+from lvmcore.gp.rows.sharded_rows import ShardedRows
+
+__all__ = ["BlockMaker", "placed_rows"]
+
+#: Makes the block of some rows from their q(X), their cells, and the slice of the table.
+BlockMaker = Callable[[LatentRows, Tensor, slice], LatentBlock]
+
+
+def placed_rows(
+    X: Tensor,
+    variance: float,
+    shared: Sequence[nn.Module],
+    problem: FitProblem,
+    make_block: BlockMaker | None = None,
+) -> LatentRows:
+    """q(X) at its start, in the shards that were chosen for this process, or here.
+
+    Args:
+        X: initial means, [N, Q].
+        variance: initial variance of every dimension.
+        shared: the path to the columns, then other modules that a row's terms need.
+        problem: the problem to fit.
+        make_block: makes the block of some rows; by default of the columns alone.
+
+    Raises:
+        ConfigError: a setting of the fit cannot be used with shards.
+    """
+    if not shard_count():
+        return LatentRows(X, variance)
+    _check(problem, shared[0])
+    Y = problem.Y
+
+    def block(rows: slice) -> LatentBlock:
+        q, own = LatentRows(X[rows], variance), Y[rows].clone()
+        if make_block is not None:
+            return make_block(q, own, rows)
+        return LatentBlock(shared[0], q, own, rows.start, shared[1:])
+
+    return ShardedRows(open_shards(block, len(X)), shared, (len(X), X.shape[1]))
+
+
+def _check(problem: FitProblem, path: nn.Module) -> None:
+    """Check that a fit can have its rows in shards.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    like, why = problem.table.like, ""
+    if problem.observed is not None:
+        why = "the table has missing cells: leave these rows out or fill them first"
+    elif like.device.type != "cpu":
+        why = f"they compute on CPUs, and the device is {like.device}: set device='cpu'"
+    elif like.element_size() < 8 or problem.mixed:
+        why = "they need double precision: set dtype='float64'"
+    elif getattr(path, "composite", None) is not None:
+        why = "they need the RBF kernel: set kernel='rbf'"
+    if why:
+        raise ConfigError(f"The rows of this fit cannot be in shards, because {why}.")
