@@ -20,6 +20,9 @@ from lvmcore.base.latent_variable_model import FitProblem
 from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.model import PathDecoder
 from lvmcore.gp.paths import DataPath, KernelPath, LabelPath, LatentRows, named_paths
+from lvmcore.gp.rows.label_draws import drawn_rows
+from lvmcore.gp.rows.labelled_block import ShardedLabelTerm, label_facts
+from lvmcore.gp.rows.sharded_rows import ShardedRows
 from lvmcore.preprocessing.class_labels import label_column_names
 from lvmcore.preprocessing.observed_cells import ObservedCells
 from lvmcore.training.label_term import LabelTerm
@@ -27,9 +30,6 @@ from lvmcore.training.objective import KLTerm, Objective, Term
 from lvmcore.training.parameter_state import ParameterState, ParameterVectors
 
 __all__ = ["DataTerm", "GPLVMObjective", "LDGDObjective", "LatentSample", "SparseGPLVMObjective"]
-
-# Maximum number of labelled rows in a sample; of more, each sample uses a random subset.
-LABELLED_ROWS_PER_STEP = 20_000
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,9 @@ class LatentSample:
 
     def labelled_positions(self, term: LabelTerm) -> Iterator[tuple[Tensor, Tensor, float]]:
         """Samples of the labelled rows; of more than 20 000, of a random subset in each draw."""
-        n, samples = len(term.rows), self.positions
-        if n <= LABELLED_ROWS_PER_STEP:
-            yield term.rows, self.rows.draw(self.draws * samples, term.rows, self.generator), 1.0
-            return
-        for _ in range(self.draws):
-            subset = torch.randperm(n, generator=self.generator)[:LABELLED_ROWS_PER_STEP]
-            rows = term.rows[subset.to(term.rows.device)]
-            X = self.rows.draw(samples, rows, self.generator)
-            yield rows, X, n / LABELLED_ROWS_PER_STEP
+        drawn = drawn_rows(term.rows, self.draws, self.positions, self.generator)
+        for rows, samples, scale in drawn:
+            yield rows, self.rows.draw(samples, rows, self.generator), scale
 
 
 class DataTerm(Term[LatentSample]):
@@ -252,9 +246,12 @@ class LDGDObjective(SparseGPLVMObjective):
         self.label_paths = [label_path.to(problem.Y.device) for label_path in label_paths]
         self.columns, self.weights, self.samples = problem.labels, weights, samples
         names = label_column_names("label fit", self.columns)
+        parts = zip(names, self.label_paths, self.columns, weights, strict=True)
         self.labels = [
-            LabelTerm(*parts, problem.Y)
-            for parts in zip(names, self.label_paths, self.columns, weights, strict=True)
+            ShardedLabelTerm(rows, i, *part, problem.Y)
+            if isinstance(rows, ShardedRows)
+            else LabelTerm(*part, problem.Y)
+            for i, part in enumerate(parts)
         ]
         further: list[Term[LatentSample]] = [
             *self.labels,
@@ -265,6 +262,9 @@ class LDGDObjective(SparseGPLVMObjective):
 
     def draw_sample(self, draws: int) -> LatentSample:
         """q(X) and the number of its samples."""
+        if isinstance(self.rows, ShardedRows):
+            Q = self.rows.shape[1]
+            self.rows.facts = label_facts(self.labels, draws, self.samples, Q, self.generator)
         return LatentSample(self.rows, draws, self.generator, self.samples)
 
     def relevance(self, mean: Tensor) -> dict[str, Tensor]:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.row_relocation import best_positions
+from lvmcore.gp.rows.label_draws import standard_noise
 from lvmcore.kernels.psi_statistics import PsiSums
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.numerics.gaussians import kl_standard_normal
@@ -73,8 +74,11 @@ class LatentRows(nn.Module):
 
     def draw(self, samples: int, rows: Tensor, generator: torch.Generator) -> Tensor:
         """Reparameterised samples of ``rows``, [samples, n, Q]."""
+        return self.displaced(rows, standard_noise(samples, len(rows), self.shape[1], generator))
+
+    def displaced(self, rows: Tensor, noise: Tensor) -> Tensor:
+        """mean + sd · noise of ``rows``, noise [samples, n, Q], [samples, n, Q]."""
         mean, sd = self.mean[rows], (0.5 * self.log_variance[rows]).exp()
-        noise = torch.randn((samples, *mean.shape), generator=generator, dtype=torch.float64)
         return mean + sd * noise.to(mean)
 
     def scales(self) -> dict[nn.Parameter, Tensor]:

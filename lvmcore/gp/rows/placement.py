@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from lvmcore.base.latent_variable_model import FitProblem
 from lvmcore.distributed.choice import open_shards, shard_count
 from lvmcore.errors import ConfigError
+from lvmcore.gp.rows.labelled_block import LabelColumn, LabelledBlock
 from lvmcore.gp.rows.latent_block import LatentBlock
 from lvmcore.gp.rows.latent_rows import LatentRows
 from lvmcore.gp.rows.sharded_rows import ShardedRows
 
-__all__ = ["BlockMaker", "placed_rows"]
+__all__ = ["BlockMaker", "labelled_rows", "placed_rows"]
 
 #: Makes the block of some rows from their q(X), their cells, and the slice of the table.
 BlockMaker = Callable[[LatentRows, Tensor, slice], LatentBlock]
@@ -50,6 +53,40 @@ def placed_rows(
         return LatentBlock(shared[0], q, own, rows.start, shared[1:])
 
     return ShardedRows(open_shards(block, len(X)), shared, (len(X), X.shape[1]))
+
+
+def labelled_rows(
+    X: Tensor,
+    variance: float,
+    path: nn.Module,
+    label_paths: Sequence[nn.Module],
+    problem: FitProblem,
+    weights: Sequence[ArrayLike],
+) -> LatentRows:
+    """``placed_rows`` of a fit with label columns.
+
+    Args:
+        X: initial means, [N, Q].
+        variance: initial variance of every dimension.
+        path: the path to the columns.
+        label_paths: the Gaussian processes of each label column.
+        problem: the problem to fit.
+        weights: weight of each row, by label column, [N] each.
+    """
+
+    def block(q: LatentRows, Y: Tensor, rows: slice) -> LatentBlock:
+        columns = [
+            LabelColumn(
+                np.flatnonzero(column.codes >= 0),
+                column.codes[rows],
+                np.asarray(weight, float)[rows],
+                len(column.classes),
+            )
+            for column, weight in zip(problem.labels, weights, strict=True)
+        ]
+        return LabelledBlock(path, q, Y, rows.start, label_paths, columns)
+
+    return placed_rows(X, variance, [path, *label_paths], problem, block)
 
 
 def _check(problem: FitProblem, path: nn.Module) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,7 +38,7 @@ class ShardedRows(LatentRows):
 
     Attributes:
         further: sums of the last evaluation beside those of ``LatentBlock``.
-        facts: returns what the shards need for an evaluation beside the shared parameters.
+        facts: what the shards need for the next evaluation beside the shared parameters.
     """
 
     is_sharded: ClassVar[bool] = True
@@ -49,7 +49,7 @@ class ShardedRows(LatentRows):
         self._shared = list(nn.ModuleList(shared).parameters())
         self._moments: tuple[Tensor, Tensor] | None = None
         self.further: tuple[Tensor, ...] = ()
-        self.facts: Callable[[], Any] = lambda: None
+        self.facts: Any = None
         weakref.finalize(self, shards.close)
 
     @property
@@ -74,9 +74,9 @@ class ShardedRows(LatentRows):
     def psi_sums(self, path: PsiPath, Y: Tensor) -> PsiSums:
         """Psi statistics of all rows, which the shards hold."""
         del path, Y
-        psi0, psi1Y, psi2, logs, squares, *further = row_sums(
-            self._shards, self._shared, self.facts()
-        )
+        facts, self.facts = self.facts, None
+        sums = row_sums(self._shards, self._shared, facts)
+        psi0, psi1Y, psi2, logs, squares, *further = sums
         self._moments, self.further = (logs, squares), tuple(further)
         return PsiSums(psi0, psi1Y, psi2)
 

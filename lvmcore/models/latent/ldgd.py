@@ -39,8 +39,9 @@ from lvmcore.gp.labelled_settings import settle_dimensions, settle_label_weight
 from lvmcore.gp.minibatch.label_terms import LabelSettings
 from lvmcore.gp.model import START_VARIANCE, chosen_kernel, fit_likelihoods, start_noise
 from lvmcore.gp.objective import LDGDObjective
-from lvmcore.gp.paths import DataPath, LabelPath, LatentRows
+from lvmcore.gp.paths import DataPath, LabelPath
 from lvmcore.gp.restarts import fit_from_starts
+from lvmcore.gp.rows.placement import labelled_rows
 from lvmcore.parameters import Advanced, Advised, Doc, Range
 from lvmcore.preprocessing.class_labels import row_weights
 from lvmcore.training.loop import train
@@ -211,23 +212,25 @@ class LDGD(LabelledGPLVM):
         weights = [
             label_weight * row_weights(column.codes, self.class_weight) for column in problem.labels
         ]
-        fit = LDGDObjective(
-            rows=LatentRows(X, START_VARIANCE),
-            path=DataPath(
+        path = DataPath(
+            spread_points(X, M, problem.generator),
+            start_noise(problem, self.settings_["noise"]),
+            pooled=problem.observed is not None,
+            expression=expression,
+        )
+        label_paths = [
+            LabelPath(
                 spread_points(X, M, problem.generator),
-                start_noise(problem, self.settings_["noise"]),
-                pooled=problem.observed is not None,
-                expression=expression,
-            ),
-            label_paths=[
-                LabelPath(
-                    spread_points(X, M, problem.generator),
-                    len(column.classes),
-                    self.settings_["likelihood"],
-                    expression,
-                )
-                for column in problem.labels
-            ],
+                len(column.classes),
+                self.settings_["likelihood"],
+                expression,
+            )
+            for column in problem.labels
+        ]
+        fit = LDGDObjective(
+            rows=labelled_rows(X, START_VARIANCE, path, label_paths, problem, weights),
+            path=path,
+            label_paths=label_paths,
             problem=problem,
             weights=weights,
             samples=self.n_samples,

@@ -10,8 +10,8 @@ from sklearn.base import clone
 
 from lvmcore import LDGD, FastLDGD
 from lvmcore.base.latent_variable_model import LatentVariableModel
-from lvmcore.gp import objective
 from lvmcore.gp.objective import LDGDObjective
+from lvmcore.gp.rows import label_draws
 from lvmcore.models.latent import ldgd
 from lvmcore.training.loop import train
 from lvmcore.training.outcome import FitOutcome
@@ -83,7 +83,7 @@ def test_rows_picked_for_the_label_term_speak_for_all(monkeypatch: pytest.Monkey
     y[:10] = [None] * 10
     whole = LDGD(n_components=2, n_inducing=6, max_iter=30, random_state=0).fit(X, y)
     fits = _label_fits(X, y, whole, monkeypatch, draws=400)
-    monkeypatch.setattr(objective, "LABELLED_ROWS_PER_STEP", 20)
+    monkeypatch.setattr(label_draws, "LABELLED_ROWS_PER_STEP", 20)
     picked = _label_fits(X, y, whole, monkeypatch, draws=400)
     error = np.hypot(fits.std(), picked.std()) / np.sqrt(len(fits))
     assert picked.std() > fits.std()
