@@ -83,12 +83,14 @@ class Computation:
         name: of the processor or of the GPU.
         precision: of the arithmetic.
         threads: threads of an operation on the CPU.
+        shards: processes with a part of the rows each; 0 where the fit has all of them.
     """
 
     device: str
     name: str
     precision: Precision
     threads: int
+    shards: int = 0
 
     @property
     def place(self) -> str:
@@ -100,7 +102,8 @@ class Computation:
         """Device, its name, precision and threads, as a phrase."""
         threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
         named = f"{_short(self.device)} ({self.name})" if self.name else _short(self.device)
-        return f"{named}, {self.precision}, {threads}"
+        shards = f", rows in {self.shards} shards" if self.shards > 1 else ""
+        return f"{named}, {self.precision}, {threads}{shards}"
 
 
 def _short(device: str) -> str:

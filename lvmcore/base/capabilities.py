@@ -31,6 +31,8 @@ class Capabilities:
             models load it.
         cells: permitted values of the cells: any number, non-negative numbers, or counts.
         gpu: the computations can run on a GPU: the setting ``device`` counts.
+        shards: the rows of a fit can be in several processes, each with its part of the sums over
+            rows and of their posterior.
         chains: the fit samples the posterior by Markov chains: it has a density, but no bound.
     """
 
@@ -49,6 +51,7 @@ class Capabilities:
     cells: Cells = "any"
     gpu: bool = False
     chains: bool = False
+    shards: bool = False
 
     @property
     def density(self) -> bool:

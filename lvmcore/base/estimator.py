@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -27,6 +27,7 @@ from lvmcore.base.validation import (
     read_rows,
 )
 from lvmcore.devices import Computation, resolve, storage_type, stored_device
+from lvmcore.distributed.choice import shard_count
 from lvmcore.errors import DataError
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.step_workload import Precision, step_work
@@ -280,7 +281,9 @@ def choose_device(model: Estimator, shape: tuple[int, ...]) -> None:
     """
     work = step_work(model.get_params(deep=False), shape[0], shape[1])
     found = resolve(model.device, model.dtype, work, uses_gpu=model.capabilities.gpu)
-    model.computation_, model._device = found, torch.device(found.device)
+    shards = min(shard_count(), shape[0]) if model.capabilities.shards else 0
+    model.computation_ = replace(found, shards=shards)
+    model._device = torch.device(found.device)
 
 
 def choose_settings(model: Estimator, size: TableSize) -> None:

@@ -12,6 +12,7 @@ from functools import partial
 from lvmcore.base.predictor import Predictor
 from lvmcore.cli.choose_model import chosen_model
 from lvmcore.cli.console import CommandConsole, ExitCode, short_number
+from lvmcore.cli.local_run import check_model_shards, run_here
 from lvmcore.cli.output_files import check_outputs, write_placements
 from lvmcore.data.build_dataset import exclusion_reason
 from lvmcore.data.column_types import ColumnType
@@ -26,12 +27,12 @@ from lvmcore.data.samples.samples import load_sample
 from lvmcore.data.table import Table
 from lvmcore.data.transforms import MAX_LEVELS
 from lvmcore.devices import computed_on
+from lvmcore.distributed.choice import chosen_shards
 from lvmcore.errors import ConfigError
 from lvmcore.evaluation.target_scores import read_comparison
 from lvmcore.jobs.executors.cluster import RayExecutor
 from lvmcore.jobs.executors.single_run import run_on_cluster
 from lvmcore.jobs.fitting import training_rows
-from lvmcore.jobs.run_job import run_job
 from lvmcore.likelihoods.catalogue import BY_COLUMN
 from lvmcore.models import AnyModel, load
 from lvmcore.prediction.map_table import embedding_frame
@@ -70,6 +71,7 @@ def fit(arguments: argparse.Namespace, console: CommandConsole) -> int:
     table = read_source(arguments)
     dataset = _dataset(arguments, table, console)
     model = chosen_model(arguments, dataset, console)
+    check_model_shards(arguments.shards, model)
     console.say(f"{model.title}: {_settings(model)}")
     if not isinstance(model, Predictor):
         for note in training_rows(dataset, type(model))[1]:
@@ -80,10 +82,11 @@ def fit(arguments: argparse.Namespace, console: CommandConsole) -> int:
         console.meter() as meter,
     ):
         should_stop = partial(_should_stop, folder, pressed)
-        if executor is None:
-            state = run_job(folder, lambda: dataset, should_stop, on_step=meter.show)
-        else:
-            state = run_on_cluster(folder, dataset, executor, should_stop, on_step=meter.show)
+        with chosen_shards(arguments.shards):
+            if executor is None:
+                state = run_here(folder, dataset, should_stop, meter.show)
+            else:
+                state = run_on_cluster(folder, dataset, executor, should_stop, on_step=meter.show)
     status = _report(console, folder, state)
     if arguments.embedding is not None and folder.files.model.is_file():
         fitted = load(folder.files.model, "map")

@@ -89,6 +89,9 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     add("--cluster", nargs="?", const="auto", metavar="ADDRESS",
         help="compute the fit on a Ray cluster: host:port, or auto (default) for RAY_ADDRESS, "
         "else the cluster of this machine")  # fmt: skip
+    add("--shards", type=int, default=0, metavar="N",
+        help="split the rows of one fit over N processes, or with --cluster over N cores of the "
+        "nodes: bayesian_gplvm, qep_lvm and ldgd, tables without missing cells")  # fmt: skip
     add("--name", default="", help="name of the run")
     add("--out", type=Path, metavar="DIR",
         help="new folder for the run (default: in the dashboard's store)")  # fmt: skip

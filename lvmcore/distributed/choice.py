@@ -14,7 +14,14 @@ from lvmcore.distributed.row_block import RowBlock, split_rows
 from lvmcore.distributed.shards import Connect, Shards
 from lvmcore.errors import ConfigError
 
-__all__ = ["SHARDS", "check_shards", "chosen_shards", "open_shards", "shard_count"]
+__all__ = [
+    "SHARDS",
+    "check_shards",
+    "chosen_shards",
+    "open_shards",
+    "shard_count",
+    "shards_in_actors",
+]
 
 #: Environment variable with the number of shards, "2", or "4 ray" for actors of the cluster.
 SHARDS = "LATENTBOARD_SHARDS"
@@ -44,6 +51,11 @@ def shard_count() -> int:
     if not number.isdecimal():
         raise ConfigError(f"{SHARDS}={number!r} is no number of shards.")
     return check_shards(int(number))
+
+
+def shards_in_actors() -> bool:
+    """Whether the shards of this process are actors of a cluster."""
+    return os.environ.get(SHARDS, "").endswith(" ray")
 
 
 @contextmanager
@@ -81,7 +93,7 @@ def open_shards(make_block: Callable[[slice], RowBlock], n_rows: int) -> Shards:
     rows = split_rows(n_rows, shard_count())
     threads = max(1, torch.get_num_threads() // len(rows))
     connect: Connect
-    if os.environ[SHARDS].endswith(" ray"):
+    if shards_in_actors():
         from lvmcore.distributed.ray_shard import RayConnection
 
         connect = partial(RayConnection, threads=1)

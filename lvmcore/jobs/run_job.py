@@ -10,6 +10,7 @@ from contextlib import closing, suppress
 from typing import Any
 
 from lvmcore.data.dataset import Dataset
+from lvmcore.distributed.shards import ShardLostError
 from lvmcore.errors import CancelledError, LatentboardError
 from lvmcore.jobs.fitting import FitMonitor, StoppedError, describe_error
 from lvmcore.jobs.job_kind import JobContext, JobKind
@@ -65,6 +66,9 @@ def run_job(
 
     Returns:
         The final state of the run, as in ``status.json``.
+
+    Raises:
+        ShardLostError: a shard of the fit was lost; the run can go on from its last checkpoint.
     """
     state = dataclasses.replace(folder.state(), status="running", stage="preparing", started=now())
     monitor = FitMonitor(folder, should_stop, on_step)
@@ -86,6 +90,8 @@ def run_job(
         return _write_state(
             folder, _incomplete_state(state, job, asked or "interrupted", message=message)
         )
+    except ShardLostError:
+        raise  # the caller, who holds the lock, puts the run back in the queue
     except Exception as error:
         message, name = _describe(folder, error)
         return _write_state(

@@ -18,11 +18,17 @@ import numpy as np
 from filelock import Timeout
 
 from lvmcore.devices import use_gpu
+from lvmcore.distributed.choice import shards_in_actors
+from lvmcore.distributed.shards import ShardLostError
 from lvmcore.errors import LatentboardError
+from lvmcore.jobs.executors.cluster_address import connect
+from lvmcore.jobs.executors.cluster_state import ADDRESS
+from lvmcore.jobs.executors.executor import NODE_LOST
 from lvmcore.jobs.machine_limits import keep_freed_memory
 from lvmcore.jobs.parent_process import ParentWatch, has_request, read_request
 from lvmcore.jobs.run_job import run_job
 from lvmcore.models import MODELS
+from lvmcore.runs.job_folder import JobFolder
 from lvmcore.runs.run_files import private_opener
 from lvmcore.runs.store import Store
 
@@ -30,6 +36,8 @@ __all__ = ["main"]
 
 # A process that checks whether a run is alive holds its lock for a moment.
 _LOCK_WAITS_SECONDS = 5.0
+# Times that a run is started at most where it loses shards: one without memory loses them always.
+_MOST_ATTEMPTS = 5
 
 
 def _warm_up() -> None:
@@ -61,11 +69,29 @@ def _redirect_output(path: Path) -> None:
         os.dup2(log.fileno(), sys.stderr.fileno())
 
 
+def _after_loss(folder: JobFolder, why: str) -> int:
+    """The exit status of a run that lost a shard; it is in the queue again, unless too often."""
+    state = folder.state()
+    if state.attempt < _MOST_ATTEMPTS:
+        folder.requeue()
+        return NODE_LOST
+    folder.write_state(state.ending("interrupted", message=why))
+    folder.clear_up()
+    return 0
+
+
+def _join_cluster() -> None:
+    """Connect to the cluster on which the shards of the fit are to be, if they are on one."""
+    if shards_in_actors():
+        connect(os.environ[ADDRESS])
+
+
 def main() -> int:
     """Wait for a request and execute the run.
 
     Returns:
-        The exit status: 0 unless there was an unexpected error outside the fit.
+        The exit status: ``NODE_LOST`` where a shard of the fit was lost, so that the run is in the
+        queue again; else 0, unless there was an unexpected error outside the fit.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     keep_freed_memory()
@@ -76,6 +102,7 @@ def main() -> int:
         return 0
     home, name, gpu = request
     use_gpu(gpu)
+    _join_cluster()
     try:
         store = Store(home)
         folder = store.job_folder(name)
@@ -86,12 +113,16 @@ def main() -> int:
             watch = ParentWatch(folder)
             watch.start()
             spec = folder.spec()
-            run_job(
-                folder,
-                lambda: store.datasets.get(spec.dataset),
-                watch.should_stop,
-                store=store,
-            )
+            try:
+                run_job(
+                    folder,
+                    lambda: store.datasets.get(spec.dataset),
+                    watch.should_stop,
+                    store=store,
+                )
+            except ShardLostError as error:
+                print(f"{type(error).__name__}: {error}", file=sys.stderr)
+                return _after_loss(folder, str(error))
             watch.finish()
     except (Timeout, LatentboardError) as error:
         # Another process executes the run, or it was deleted.

@@ -19,6 +19,7 @@ ARROWS = [
         "errors results parameters persistence numerics relevance projection devices",
         "preprocessing geometry likelihoods metrics classical",
         "kernels training",
+        "distributed",
         "base",
         "neural",
         "gp",

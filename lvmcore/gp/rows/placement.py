@@ -16,10 +16,13 @@ from lvmcore.gp.rows.latent_block import LatentBlock
 from lvmcore.gp.rows.latent_rows import LatentRows
 from lvmcore.gp.rows.sharded_rows import ShardedRows
 
-__all__ = ["BlockMaker", "labelled_rows", "placed_rows"]
+__all__ = ["BlockMaker", "labelled_rows", "placed_rows", "refuse_shards"]
 
 #: Makes the block of some rows from their q(X), their cells, and the slice of the table.
 BlockMaker = Callable[[LatentRows, Tensor, slice], LatentBlock]
+
+
+_REFUSED = "The rows of this fit cannot be in shards, because {why}."
 
 
 def placed_rows(
@@ -89,6 +92,18 @@ def labelled_rows(
     return placed_rows(X, variance, [path, *label_paths], problem, block)
 
 
+def refuse_shards() -> None:
+    """Check that the process has chosen no shards, for columns with likelihoods of their own.
+
+    Raises:
+        ConfigError: it has.
+    """
+    if shard_count():
+        raise ConfigError(
+            _REFUSED.format(why="its columns have likelihoods: set column_likelihood='gaussian'")
+        )
+
+
 def _check(problem: FitProblem, path: nn.Module) -> None:
     """Check that a fit can have its rows in shards.
 
@@ -105,4 +120,4 @@ def _check(problem: FitProblem, path: nn.Module) -> None:
     elif getattr(path, "composite", None) is not None:
         why = "they need the RBF kernel: set kernel='rbf'"
     if why:
-        raise ConfigError(f"The rows of this fit cannot be in shards, because {why}.")
+        raise ConfigError(_REFUSED.format(why=why))

@@ -19,6 +19,7 @@ from typing import Any
 
 from filelock import Timeout
 
+from lvmcore.distributed.choice import SHARDS
 from lvmcore.errors import LatentboardError
 from lvmcore.jobs.executors.cluster_address import ClusterError, connect
 from lvmcore.jobs.executors.cluster_state import ADDRESS
@@ -77,7 +78,7 @@ class ClusterRun:
         try:
             if not self._wait_for(actor):
                 return 0
-            self._send(actor, name)
+            self._send(actor, name, needs.shards)
             begun = True
             return self._follow(actor)
         except (errors.RayActorError, errors.GetTimeoutError, errors.RaySystemError) as error:
@@ -100,6 +101,12 @@ class ClusterRun:
             raise ClusterError(
                 f"No node of the cluster has {needs.described}: the run waits for such a node."
             )
+        cores = int(sum(node.get("CPU", 0) for node in nodes))
+        if cores < needs.threads + needs.shards:
+            raise ClusterError(
+                f"The cluster has {cores} cores, and the run needs {needs.threads + needs.shards}: "
+                f"{needs.threads} and one for each of {needs.shards} shards. It waits for nodes."
+            )
 
     def _wait_for(self, actor: Any) -> bool:
         """Wait until a node has room; False if the run is to stop before.
@@ -120,8 +127,9 @@ class ClusterRun:
             raise ClusterError(different)
         return True
 
-    def _send(self, actor: Any, name: str) -> None:
+    def _send(self, actor: Any, name: str, shards: int) -> None:
         """Send the run, the fitted run whose model it uses, and the datasets that are missing."""
+        variables = {SHARDS: f"{shards} ray", ADDRESS: os.environ[ADDRESS]} if shards else {}
         spec, wait = self._folder.spec(), _ANSWER_SECONDS
         digests, runs = [spec.dataset], [name]
         if spec.run:
@@ -137,7 +145,7 @@ class ClusterRun:
         for run in runs:
             files = folder_files(self._store.job_folder(run).path)
             sent.append(actor.receive_run.remote(run, files))
-        self._ray.get([*sent, actor.start.remote(name, digests)])
+        self._ray.get([*sent, actor.start.remote(name, digests, variables)])
 
     def _follow(self, actor: Any) -> int:
         """Copy what the node writes until its process has ended; the exit status."""

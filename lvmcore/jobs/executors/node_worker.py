@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
 import psutil
 
@@ -130,17 +131,23 @@ class NodeWorker:
         folder.mkdir(mode=PRIVATE_FOLDER)
         _write_files(folder, files)
 
-    def start(self, name: str, digests: Sequence[str]) -> None:
+    def start(
+        self,
+        name: str,
+        digests: Sequence[str],
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Start a received run.
 
         Args:
             name: its id.
             digests: its datasets.
+            variables: further variables of the environment of its process.
         """
         for digest in digests:
             (self._home / _DATASETS / digest).symlink_to(_dataset_cache() / digest)
         self._run = self._home / _RUNS / name
-        self._process = WorkerProcess(self._threads)
+        self._process = WorkerProcess(self._threads, variables=variables)
         self._process.assign(self._home, name, self._gpu)
 
     def changes(self, known: Mapping[str, FileMark]) -> tuple[list[FileChange], int | None, str]:

@@ -6,7 +6,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from lvmcore.distributed.choice import shard_count
 from lvmcore.jobs.machine_limits import threads_of_a_fit
+from lvmcore.models import REGISTRY
 from lvmcore.runs.job import Job
 
 __all__ = ["THREADS", "Requirements", "requirements", "threads_of_a_node"]
@@ -25,11 +27,13 @@ class Requirements:
         threads: cores.
         gpus: GPUs.
         memory: bytes; None without an estimate.
+        shards: further cores, on any nodes, for the shards of its rows.
     """
 
     threads: int
     gpus: int
     memory: int | None
+    shards: int = 0
 
     def fit(self, resources: Mapping[str, float]) -> bool:
         """Whether a node has them when it is idle.
@@ -59,7 +63,16 @@ def threads_of_a_node() -> int:
     return int(os.environ.get(THREADS, "0")) or min(_MOST_THREADS, threads_of_a_fit())
 
 
+def _has_shards(job: Job) -> bool:
+    """Whether a run is a fit of a model whose rows can be in shards."""
+    declared = REGISTRY.declarations.get(job.spec.model)
+    fits = job.spec.kind in ("fit", "score")
+    return fits and declared is not None and declared.capabilities.shards
+
+
 def requirements(job: Job) -> Requirements:
     """What a run asks of a node."""
+    shards = shard_count() if _has_shards(job) else 0
+    threads = 1 if shards else threads_of_a_node()
     device = str(job.spec.parameters.get("device", "auto"))
-    return Requirements(threads_of_a_node(), int(device.startswith("cuda")), job.memory)
+    return Requirements(threads, int(device.startswith("cuda")), job.memory, shards)

@@ -14,6 +14,7 @@ from lvmcore.base.latent_variable_model import Capabilities, FitProblem
 from lvmcore.base.settings import ColumnLikelihood, LayoutOrAuto, MapKernel
 from lvmcore.base.table_size import TableSize
 from lvmcore.gp.model import chosen_kernel, fit_likelihoods
+from lvmcore.gp.rows.placement import refuse_shards
 from lvmcore.gp.unlabelled_model import UnsupervisedGPLVM
 from lvmcore.parameters import Advised
 from lvmcore.training.outcome import FitOutcome
@@ -50,7 +51,7 @@ class BayesianGPLVM(UnsupervisedGPLVM):
     paper: ClassVar[str] = "Titsias and Lawrence 2010"
     order: ClassVar[int] = 10
     capabilities: ClassVar[Capabilities] = Capabilities(
-        missing_cells=True, sampling=True, uncertainty=True, bound=True, gpu=True
+        missing_cells=True, sampling=True, uncertainty=True, bound=True, gpu=True, shards=True
     )
     has_layouts: ClassVar[bool] = True
 
@@ -71,4 +72,5 @@ class BayesianGPLVM(UnsupervisedGPLVM):
         if self._column_terms is None:
             return super()._fit(problem)
         chosen_kernel(self, problem)
+        refuse_shards()
         return fit_likelihoods(self, problem, self._column_terms).outcome

@@ -41,7 +41,7 @@ from lvmcore.gp.model import START_VARIANCE, chosen_kernel, fit_likelihoods, sta
 from lvmcore.gp.objective import LDGDObjective
 from lvmcore.gp.paths import DataPath, LabelPath
 from lvmcore.gp.restarts import fit_from_starts
-from lvmcore.gp.rows.placement import labelled_rows
+from lvmcore.gp.rows.placement import labelled_rows, refuse_shards
 from lvmcore.parameters import Advanced, Advised, Doc, Range
 from lvmcore.preprocessing.class_labels import row_weights
 from lvmcore.training.loop import train
@@ -128,6 +128,7 @@ class LDGD(LabelledGPLVM):
         uncertainty=True,
         bound=True,
         gpu=True,
+        shards=True,
     )
 
     n_components: Dimensions = None  # type: ignore[assignment] # the base class has no "ard"
@@ -193,6 +194,7 @@ class LDGD(LabelledGPLVM):
         chosen_kernel(self, problem)  # a setting that cannot be used is reported at once
         settle_label_weight(self, problem)
         if self._column_terms is not None:
+            refuse_shards()
             settings = self.settings_
             labels = LabelSettings(
                 settings["likelihood"], settings["label_weight"], self.class_weight

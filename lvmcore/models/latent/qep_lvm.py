@@ -58,7 +58,7 @@ class QEPLVM(UnsupervisedGPLVM):
     paper: ClassVar[str] = "Chang, Obite, Zhou and Lan 2025"
     order: ClassVar[int] = 11
     capabilities: ClassVar[Capabilities] = Capabilities(
-        missing_cells=True, sampling=True, uncertainty=True, bound=True, gpu=True
+        missing_cells=True, sampling=True, uncertainty=True, bound=True, gpu=True, shards=True
     )
 
     has_layouts: ClassVar[bool] = True
