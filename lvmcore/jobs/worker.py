@@ -18,7 +18,7 @@ import numpy as np
 from filelock import Timeout
 
 from lvmcore.devices import use_gpu
-from lvmcore.distributed.choice import shards_in_actors
+from lvmcore.distributed.choice import chosen_shards, shards_in_actors
 from lvmcore.distributed.shards import ShardLostError
 from lvmcore.errors import LatentboardError
 from lvmcore.jobs.executors.cluster_address import connect
@@ -96,7 +96,8 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     keep_freed_memory()
     if not has_request():
-        _warm_up()
+        with chosen_shards(0):
+            _warm_up()
     request = read_request()
     if request is None:
         return 0

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
-from jaxtyping import Float64
-from torch import Tensor
-
-__all__ = ["LBFGS", "Point"]
+__all__ = ["LBFGS", "Point", "Vector"]
 
 #: Pairs of steps and gradient changes that the inverse Hessian is built from at most, and the
 #: largest size of all of them, bytes.
@@ -25,6 +23,29 @@ MOST_FALL = 2.0
 MARGIN = 0.1
 
 
+@runtime_checkable
+class Vector(Protocol):
+    """A vector [P]: a float64 tensor, or one whose parts are elsewhere."""
+
+    def __add__(self, other: Any, /) -> Any:
+        """The sum with a vector."""
+
+    def __sub__(self, other: Any, /) -> Any:
+        """The difference from a vector."""
+
+    def __neg__(self) -> Any:
+        """The vector of opposite sign."""
+
+    def __rmul__(self, factor: Any, /) -> Any:
+        """A multiple."""
+
+    def __matmul__(self, other: Any, /) -> Any:
+        """The inner product with a vector, []."""
+
+    def __len__(self) -> int:
+        """P."""
+
+
 @dataclass(frozen=True)
 class Point:
     """A point of the problem.
@@ -35,13 +56,13 @@ class Point:
         gradient: [P]; None where the value is infinite.
     """
 
-    x: Float64[Tensor, "P"]
+    x: Vector
     value: float
-    gradient: Float64[Tensor, "P"] | None
+    gradient: Vector | None
 
 
 #: x [P] → its point.
-Evaluate = Callable[[Float64[Tensor, "P"]], Point]
+Evaluate = Callable[[Vector], Point]
 
 
 @dataclass
@@ -63,9 +84,9 @@ class LBFGS:
     """
 
     slack: float
-    steps: list[Float64[Tensor, "P"]] = field(default_factory=list)
-    changes: list[Float64[Tensor, "P"]] = field(default_factory=list)
-    scales: Float64[Tensor, "P"] | None = None
+    steps: list[Vector] = field(default_factory=list)
+    changes: list[Vector] = field(default_factory=list)
+    scales: Vector | None = None
 
     def iterate(self, at: Point, evaluate: Evaluate) -> Point:
         """The next point: one line search.
@@ -99,10 +120,10 @@ class LBFGS:
         self.steps.clear()
         self.changes.clear()
 
-    def _inverse_hessian_product(self, gradient: Tensor) -> Tensor:
+    def _inverse_hessian_product(self, gradient: Any) -> Any:
         """H g, [P], H the inverse Hessian that the pairs determine."""
         product, shares = gradient.clone(), []
-        pairs = list(zip(self.steps, self.changes, strict=True))
+        pairs: list[tuple[Any, Any]] = list(zip(self.steps, self.changes, strict=True))
         for s, y in reversed(pairs):
             share = float(s @ product) / float(s @ y)
             shares.append(share)
@@ -115,12 +136,13 @@ class LBFGS:
             product += (share - float(y @ product) / float(s @ y)) * s
         return product
 
-    def _scaled(self, gradient: Tensor) -> Tensor:
+    def _scaled(self, gradient: Any) -> Any:
         """The gradient times the squares of the scales, [P]."""
-        return gradient if self.scales is None else gradient * self.scales.square()
+        scales: Any = self.scales
+        return gradient if scales is None else gradient * scales.square()
 
     def _search(
-        self, at: Point, direction: Tensor, slope: float, evaluate: Evaluate, step: float
+        self, at: Point, direction: Any, slope: float, evaluate: Evaluate, step: float
     ) -> Point | None:
         """A point along a direction; None where none is lower.
 

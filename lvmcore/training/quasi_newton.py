@@ -9,10 +9,9 @@ from typing import Any
 
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from lvmcore.errors import NumericalError
-from lvmcore.numerics.lbfgs import Point
+from lvmcore.numerics.lbfgs import Point, Vector
 from lvmcore.training.objective import Objective
 
 __all__ = ["QuasiNewtonFinish"]
@@ -63,7 +62,7 @@ class QuasiNewtonFinish:
         assert isinstance(self.at, _BoundPoint)
         return self.at.terms
 
-    def evaluate(self, x: Tensor) -> Point:
+    def evaluate(self, x: Vector) -> Point:
         """Minus the bound and its gradient at x [P], an infinite value where it has none.
 
         It moves the objective's parameters to x.
