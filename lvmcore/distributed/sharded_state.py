@@ -64,10 +64,8 @@ class ShardedParameterState(ParameterState):
         """The state for a checkpoint, the blocks of each tensor of the rows put together."""
         parts = self._shards.ask("arrays")
         found = {
-            name: parts[0][name]
-            if parts[0][name].ndim == 0  # Adam's count of steps
-            else np.concatenate([part[name] for part in parts])
-            for name in parts[0]
+            name: array if _is_count(name) else np.concatenate([part[name] for part in parts])
+            for name, array in parts[0].items()
         }
         return found | _renumbered(super().arrays(), len(self._shapes))
 
@@ -77,16 +75,21 @@ class ShardedParameterState(ParameterState):
         super().restore(_renumbered(arrays, -first))
         own = {name: array for name, array in arrays.items() if _number(name) in range(first)}
         shaped = {
-            name: array if array.ndim == 0 else array.reshape(self._shapes[_number(name)])
+            name: array if _is_count(name) else array.reshape(self._shapes[_number(name)])
             for name, array in own.items()
         }
         self._shards.tell_each(
             "restore",
             [
-                ({name: array[rows] if array.ndim else array for name, array in shaped.items()},)
+                ({name: a if _is_count(name) else a[rows] for name, a in shaped.items()},)
                 for rows in self._shards.rows
             ],
         )
+
+
+def _is_count(name: str) -> bool:
+    """Whether an array of a checkpoint is Adam's count of steps, the same in all shards."""
+    return name.endswith(".step")
 
 
 def _number(name: str) -> int:

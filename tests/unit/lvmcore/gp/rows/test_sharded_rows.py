@@ -83,13 +83,17 @@ OBJECTIVES: dict[str, Callable[[], SparseGPLVMObjective]] = {
 }
 
 
+def values(terms: dict[str, Tensor]) -> dict[str, float]:
+    return {name: float(term.detach()) for name, term in terms.items()}
+
+
 def terms_and_slopes(fit: SparseGPLVMObjective) -> tuple[dict[str, float], np.ndarray]:
     """The terms, and the gradient by all parameters in the order of one machine."""
     terms = fit.terms()
     vectors = fit.parameter_vectors()
     gradient = vectors.gradient(torch.stack(list(terms.values())).sum())
     assert gradient is not None
-    return {name: float(term) for name, term in terms.items()}, vectors.rows([gradient])[0]
+    return values(terms), vectors.rows([gradient])[0]
 
 
 @pytest.mark.parametrize("ends", SPLITS)
@@ -111,13 +115,13 @@ def test_a_random_subset_of_the_labelled_rows_is_the_same_in_shards(
 ) -> None:
     monkeypatch.setattr(label_draws, "LABELLED_ROWS_PER_STEP", 12)
     one = ldgd()
-    expected = [{name: float(term) for name, term in one.terms(3).items()} for _ in range(2)]
+    expected = [values(one.terms(3)) for _ in range(2)]
     use_shards_here(monkeypatch, SPLITS[1])
     other = ldgd()
     for wanted in expected:  # the second evaluation goes on with the same generator
-        found = other.terms(3)
+        found = values(other.terms(3))
         for name, value in wanted.items():
-            assert float(found[name]) == pytest.approx(value, rel=1e-9, abs=0)
+            assert found[name] == pytest.approx(value, rel=1e-9, abs=0)
     assert expected[0]["label fit: k"] != expected[1]["label fit: k"]
 
 
@@ -127,7 +131,7 @@ def test_rows_are_relocated_to_the_same_positions(
 ) -> None:
     def moved() -> tuple[SparseGPLVMObjective, np.ndarray]:
         fit = OBJECTIVES[kind]()
-        before = fit.rows.posterior().mean
+        before = fit.rows.posterior().mean.copy()
         fit.relocate_rows()
         return fit, before
 
@@ -162,7 +166,8 @@ MODELS: dict[str, Callable[..., Any]] = {
 
 def fitted(kind: str, steps: int, **how: Any) -> Any:
     _, Y, columns = table()
-    labels = np.append(columns[0].classes, None)[columns[0].codes]
+    classes = [*columns[0].classes, None]
+    labels = np.array([classes[code] for code in columns[0].codes], dtype=object)
     model = MODELS[kind](max_iter=steps, n_components=2, start="pca", device="cpu")
     return model._fit_from(Y.numpy(), labels, **how)
 
@@ -225,7 +230,7 @@ def test_a_fit_goes_on_with_another_number_of_shards(
         (lambda: BayesianGPLVM(n_inducing=M, dtype="float32"), False, "dtype='float64'"),
         (lambda: BayesianGPLVM(n_inducing=M, kernel="linear"), False, "kernel='rbf'"),
         (
-            lambda: BayesianGPLVM(n_inducing=M, column_likelihood="student_t"),
+            lambda: BayesianGPLVM(n_inducing=M, column_likelihood="student_t*5"),
             False,
             "column_likelihood='gaussian'",
         ),

@@ -1,0 +1,108 @@
+"""One fit over the actors of a Ray cluster: the result of one machine, whatever is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lvmcore.data import Dataset
+from lvmcore.distributed.choice import SHARDS, chosen_shards
+from lvmcore.jobs.executors.cluster import RayExecutor
+from lvmcore.jobs.launcher import Launcher
+from lvmcore.jobs.run_job import run_job
+from lvmcore.runs import Job, JobSpec, Store
+from tests.unit.lvmcore.jobs.executors.local_cluster import LocalCluster
+from tests.unit.lvmcore.jobs.waiting import finished, until
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray"), pytest.mark.timeout(600)]
+
+SETTINGS = {"n_components": 2, "n_inducing": 12, "start": "pca", "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    made = LocalCluster(nodes=3)  # of one core each: for the run, and for each shard
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def surface() -> Dataset:
+    rng = np.random.default_rng(11)
+    latent = rng.standard_normal((150, 2))
+    X = np.sin(latent @ rng.standard_normal((2, 6))) + 0.1 * rng.standard_normal((150, 6))
+    return Dataset.from_arrays(X, name="surface")
+
+
+@pytest.fixture
+def launcher(store: Store, cluster: LocalCluster) -> Iterator[Launcher]:
+    with chosen_shards(2):
+        made = Launcher(store, spare=False, executor=RayExecutor(cluster.address, slots=1))
+        yield made
+        made.close()
+
+
+def submitted(store: Store, dataset: Dataset, **settings: Any) -> str:
+    digest = store.datasets.put(dataset)
+    return store.submit(JobSpec(digest, dataset.name, "bayesian_gplvm", {**SETTINGS, **settings}))
+
+
+def fitted_here(path: Path, dataset: Dataset, **settings: Any) -> Job:
+    """The same fit in this process, without shards."""
+    store = Store(path)
+    name = submitted(store, dataset, **settings)
+    with chosen_shards(0):
+        run_job(store.job_folder(name), lambda: dataset, lambda: None, store=store)
+    return store.get(name)
+
+
+def test_a_run_over_actors_is_that_of_this_machine(
+    tmp_path: Path, store: Store, surface: Dataset, launcher: Launcher
+) -> None:
+    name = submitted(store, surface, max_iter=60)
+    launcher.ensure_running()
+    job = finished(store, name)
+    assert job.status == "done", job.message
+    other = fitted_here(tmp_path / "here", surface, max_iter=60)
+    assert job.elbo == pytest.approx(other.elbo, rel=1e-6)
+    assert job.computation is not None
+    assert job.computation.shards == 2
+    own, there = (store.events(name), Store(tmp_path / "here").events(other.id))
+    bounds = [{e.step.iteration: e.step.objective for e in events} for events in (own, there)]
+    early = [n for n in bounds[0] if n in bounds[1] and n <= 40]
+    assert len(early) > 3
+    for n in early:
+        assert bounds[0][n] == pytest.approx(bounds[1][n], rel=1e-9)
+
+
+def test_a_run_goes_on_when_a_node_is_lost(
+    tmp_path: Path, store: Store, surface: Dataset, cluster: LocalCluster, launcher: Launcher
+) -> None:
+    long = {"max_iter": 300, "learning_rate": 0.002}
+    name = submitted(store, surface, **long)
+    launcher.ensure_running()
+    until(lambda: len(store.events(name)) > 8, "some events")
+    cluster.lose_node()
+    job = finished(store, name)
+    assert job.status == "done", job.message
+    assert job.attempt > 1
+    steps = [event.step.iteration for event in store.events(name)]
+    assert steps == sorted(set(steps))
+    other = fitted_here(tmp_path / "here", surface, **long)
+    assert job.elbo == pytest.approx(other.elbo, rel=1e-3)
+
+
+def test_a_run_with_more_shards_than_the_cluster_has_cores_waits(
+    store: Store, surface: Dataset, launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SHARDS, "5")
+    name = submitted(store, surface, max_iter=5)
+    launcher.ensure_running()
+    until(lambda: launcher.reason_of_waiting(name), "the reason")
+    assert "5 shards" in launcher.reason_of_waiting(name)
+    assert store.get(name).status == "queued"
+    store.cancel(name)
