@@ -97,6 +97,12 @@ def _s_curve(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
     return s_curve.rows(options)
 
 
+def _shards(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
+    from lvmcore.bench.latent import shards
+
+    return shards.rows(options)
+
+
 def _short_tables(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
     from lvmcore.bench.deep import short_tables
 
@@ -143,6 +149,7 @@ BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], BenchmarkRow]]]] = 
     "psi": _psi,
     "qep": _qep,
     "s-curve": _s_curve,
+    "shards": _shards,
     "short-tables": _short_tables,
     "sod-dgp": _sod_dgp,
     "srflvm": _srflvm,

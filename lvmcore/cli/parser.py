@@ -32,7 +32,7 @@ def build_parser() -> argparse.ArgumentParser:
     bench.add_argument(
         "name",
         help="all, classify, first-fit, impute, kernels, ldgd, map-methods, maps, mixed, mnist, "
-        "precision, psi, qep, s-curve, short-tables, sod-dgp, srflvm or verdict",
+        "precision, psi, qep, s-curve, shards, short-tables, sod-dgp, srflvm or verdict",
     )
     bench.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
     bench.add_argument("--full", action="store_true", help="the long version, as published")

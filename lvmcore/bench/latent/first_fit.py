@@ -150,12 +150,13 @@ def _polish(objective: SparseGPLVMObjective, cells: int) -> float:
 
     def value(x: FloatArray) -> tuple[float, Any]:
         at = finish.evaluate(torch.as_tensor(x))
-        found = at.gradient
+        found: Any = at.gradient
         return (1e300, np.zeros_like(x)) if found is None else (at.value, found.numpy())
 
+    start: Any = finish.at.x
     result = minimize(
         value,
-        finish.at.x.numpy(),
+        start.numpy(),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": EVALUATIONS, "maxfun": EVALUATIONS, "maxcor": 20},

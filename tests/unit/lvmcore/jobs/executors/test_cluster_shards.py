@@ -102,7 +102,7 @@ def test_a_run_with_more_shards_than_the_cluster_has_cores_waits(
     monkeypatch.setenv(SHARDS, "5")
     name = submitted(store, surface, max_iter=5)
     launcher.ensure_running()
-    until(lambda: launcher.reason_of_waiting(name), "the reason")
-    assert "5 shards" in launcher.reason_of_waiting(name)
+    until(lambda: launcher.trouble, "the reason")
+    assert "5 shards" in launcher.trouble
     assert store.get(name).status == "queued"
     store.cancel(name)
