@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
@@ -31,6 +33,11 @@ def row_sums(shards: Shards, shared: Sequence[nn.Parameter], facts: Any) -> tupl
     return found
 
 
+def _total(parts: Sequence[NDArray[np.float64]]) -> Tensor:
+    """The sum of arrays, in their order."""
+    return torch.from_numpy(np.asarray(np.sum(np.stack(parts), axis=0)))
+
+
 class _RowSums(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -40,19 +47,13 @@ class _RowSums(torch.autograd.Function):
         ctx.save_for_backward(*shared)
         values = [value.detach().double().numpy() for value in shared]
         answers = shards.ask("evaluate", values, facts, keeps and any(ctx.needs_input_grad))
-        return tuple(
-            torch.stack([torch.as_tensor(part) for part in parts]).sum(0)
-            for parts in zip(*answers, strict=True)
-        )
+        return tuple(_total(parts) for parts in zip(*answers, strict=True))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
         answers = ctx.shards.ask("pull_back", [slope.numpy() for slope in slopes])
-        totals = (
-            torch.stack([torch.from_numpy(part) for part in parts]).sum(0)
-            for parts in zip(*answers, strict=True)
-        )
+        totals = (_total(parts) for parts in zip(*answers, strict=True))
         shared = ctx.saved_tensors
         pairs = zip(totals, shared, strict=True)
         return None, None, None, *(total.to(value).view_as(value) for total, value in pairs)

@@ -2,46 +2,48 @@
 
 from __future__ import annotations
 
-import logging
-import pickle
 import statistics
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 import torch
 
 from lvmcore.base.fit_problem import FitProblem
 from lvmcore.bench.harness.report import BenchmarkRow, Options
+from lvmcore.bench.latent.shard_messages import (
+    ACTORS,
+    CountingConnection,
+    D,
+    M,
+    Q,
+    message_seconds,
+    seconds_of,
+)
 from lvmcore.distributed.process_shard import ProcessConnection
 from lvmcore.distributed.row_block import split_rows
 from lvmcore.distributed.row_sums import row_sums
-from lvmcore.distributed.shard import Command
 from lvmcore.distributed.shards import Connection, LocalConnection, Shards
-from lvmcore.errors import DataError
+from lvmcore.gp.collapsed_rbf_bound import collapsed_sums_bound
 from lvmcore.gp.objective import GPLVMObjective
 from lvmcore.gp.paths import DataPath
 from lvmcore.gp.rows.latent_block import LatentBlock
 from lvmcore.gp.rows.latent_rows import LatentRows
 from lvmcore.gp.rows.sharded_rows import ShardedRows
+from lvmcore.kernels.psi_statistics import PsiSums
 from lvmcore.numerics.threads import torch_threads
 from lvmcore.preprocessing.table_rows import InMemoryRows
 from lvmcore.training.parameter_state import ParameterState
 from lvmcore.training.quasi_newton import QuasiNewtonFinish
 
-__all__ = ["rows"]
+__all__ = ["rows", "step_seconds"]
 
-D, Q, M = 20, 2, 50
 SPEED_ROWS, LONG_ROWS = 200_000, 1_000_000
-ROUNDS, LONG_ROUNDS, MESSAGE_ROUNDS = 7, 3, 60
-# Rows of the blocks with which messages are timed: their sums take no time, the messages do not
-# depend on their number.
+ROUNDS, LONG_ROUNDS, BOUND_ROUNDS = 7, 3, 60
+# Rows with which messages are counted: these do not depend on the number of rows.
 FEW_ROWS = 64
-ACTORS = (1, 2, 4)
 NODES = (1, 2, 4, 8, 16, 32, 64)
 # Assumed of the network between nodes: 10 Gbit/s, and half a round trip between two machines.
 BANDWIDTH, LATENCY = 1.25e9, 1e-4
@@ -114,15 +116,6 @@ def _fit(n_rows: int, parts: int, connect: Connect) -> Iterator[Fit]:
         shards.close()
 
 
-def _seconds(work: Callable[[], object], repeats: int) -> list[float]:
-    found = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        work()
-        found.append(time.perf_counter() - began)
-    return found
-
-
 # ---- speed-up ----------------------------------------------------------------------------------
 
 
@@ -141,7 +134,7 @@ def _speed() -> dict[str, tuple[float, float]]:
         for turn in range(ROUNDS + 1):
             for parts, fit in ((1, one), (2, two)):
                 for name, work in (("sums", fit.sums), ("step", fit.step)):
-                    seconds = _seconds(work, 1)
+                    seconds = seconds_of(work, 1)
                     if turn:  # the first turn starts the processes
                         found.setdefault((name, parts), []).extend(seconds)
     return {
@@ -171,34 +164,16 @@ def _step_speed() -> BenchmarkRow:
     return _speed_row("step", "a step (bound, gradient, Adam)", None)
 
 
-# ---- messages ----------------------------------------------------------------------------------
-
-
-class _CountingConnection(LocalConnection):
-    """A shard in this process that counts the bytes of its messages, and these."""
-
-    def __init__(self, block: LatentBlock) -> None:
-        super().__init__(block)
-        self.sent = self.received = self.messages = 0
-
-    def send(self, commands: Sequence[Command]) -> None:
-        self.sent += len(pickle.dumps(commands, protocol=pickle.HIGHEST_PROTOCOL))
-        self.messages += 1
-        super().send(commands)
-
-    def receive(self) -> Any:
-        answer = super().receive()
-        self.received += len(pickle.dumps(answer, protocol=pickle.HIGHEST_PROTOCOL))
-        return answer
+# ---- messages ---------------------------------------------------------------------------------
 
 
 @cache
 def _bytes() -> dict[str, dict[str, float]]:
     """Bytes to and from each shard and exchanges, of a step of Adam and of a quasi-Newton step."""
-    made: list[_CountingConnection] = []
+    made: list[CountingConnection] = []
 
-    def connect(block: LatentBlock) -> _CountingConnection:
-        made.append(_CountingConnection(block))
+    def connect(block: LatentBlock) -> CountingConnection:
+        made.append(CountingConnection(block))
         return made[-1]
 
     def counted(work: Callable[[], object]) -> dict[str, float]:
@@ -242,63 +217,45 @@ def _long_step() -> float:
     """Median seconds of a step of 1 000 000 rows in one process on one core."""
     with torch_threads(1), _fit(LONG_ROWS, 1, ProcessConnection) as fit:
         fit.step()
-        return statistics.median(_seconds(fit.step, LONG_ROUNDS))
+        return statistics.median(seconds_of(fit.step, LONG_ROUNDS))
 
 
 @cache
-def _message_seconds() -> dict[str, list[float]]:
-    """Median seconds of a step and of a quasi-Newton step of few rows.
+def _coordinator_seconds() -> float:
+    """Median seconds of the bound and its gradient from sums that are there."""
+    with torch_threads(1), _fit(FEW_ROWS, 1, LocalConnection) as fit:
+        sums = PsiSums(*row_sums(fit.shards, list(fit.path.parameters()), None)[:3])
+        ready = PsiSums(*(part.detach().requires_grad_() for part in vars(sums).values()))
+        squares = torch.ones(D, dtype=torch.float64)
 
-    With 1, 2 and 4 actors, less those with as many shards in this process: what Ray's messages
-    take, packed and unpacked.
+        def bound() -> None:
+            kernel = fit.path.kernel
+            value = collapsed_sums_bound(
+                ready, kernel(fit.path.Z, fit.path.Z), fit.path.noise, squares, FEW_ROWS
+            )
+            torch.autograd.grad(value, [*vars(ready).values(), *fit.path.parameters()])
 
-    Raises:
-        DataError: Ray is not installed.
-    """
-    try:
-        import ray
-    except ImportError as error:
-        raise DataError("Ray is not installed: pip install latentboard[ray].") from error
-    from lvmcore.distributed.ray_shard import RayConnection
-
-    def median(parts: int, connect: Connect) -> tuple[float, float]:
-        with torch_threads(1), _fit(FEW_ROWS, parts, connect) as fit:
-            fit.step()
-            step = statistics.median(_seconds(fit.step, MESSAGE_ROUNDS))
-            finish = _long_finish(fit)
-            return step, statistics.median(_seconds(finish.iterate, MESSAGE_ROUNDS))
-
-    ray.init(
-        num_cpus=max(ACTORS),
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-        object_store_memory=80 * 2**20,
-    )
-    try:
-        pairs = [(median(k, RayConnection), median(k, LocalConnection)) for k in ACTORS]
-    finally:
-        ray.shutdown()
-    return {
-        "step": [there[0] - here[0] for there, here in pairs],
-        "finish": [there[1] - here[1] for there, here in pairs],
-        "coordinator": [here[0] for _, here in pairs],
-    }
+        bound()
+        return statistics.median(seconds_of(bound, BOUND_ROUNDS))
 
 
 def _share_row(kind: str, text: str) -> BenchmarkRow:
-    messages = _message_seconds()[kind][ACTORS.index(2)]
+    seconds = message_seconds()
+    more = _bytes()[kind]["exchanges"] - _bytes()["step"]["exchanges"]
+    messages = (np.array(seconds["step"]) + more * np.array(seconds["number"])).tolist()
+    two = messages[ACTORS.index(2)]
     compute = _long_step() / 2
     return BenchmarkRow(
         f"share of Ray's messages in {text}, 1 000 000 rows over two actors",
-        messages / (compute + messages),
-        reference=f"{1e3 * messages:.1f} ms of messages, {compute:.2f} s of sums a shard",
+        two / (compute + two),
+        reference=f"{1e3 * two:.1f} ms of messages, {compute:.2f} s of sums a shard",
         ceiling=0.03,
         settings={
             **_SETTINGS,
             "N": LONG_ROWS,
             "actors": list(ACTORS),
-            "seconds of messages": _message_seconds()[kind],
+            "seconds of messages": messages,
+            "seconds of one number": seconds["number"],
             "seconds of a step in one process": _long_step(),
         },
     )
@@ -336,11 +293,11 @@ def step_seconds(
 
 
 def _many_nodes() -> BenchmarkRow:
-    seconds, found = _message_seconds(), _bytes()["step"]
+    seconds, found = message_seconds(), _bytes()["step"]
     slope, intercept = np.polyfit(ACTORS, seconds["step"], 1)
     parts = {
         "compute": _long_step(),
-        "fixed": max(0.0, float(intercept)) + seconds["coordinator"][0],
+        "fixed": max(0.0, float(intercept)) + _coordinator_seconds(),
         "each": max(0.0, float(slope)),
         "volume": found["sent"] + found["received"],
         "exchanges": found["exchanges"],
