@@ -1,7 +1,7 @@
 """A shard in a process of this machine: ``python -m lvmcore.distributed.process_shard FD``.
 
-The two processes exchange pickles over a pair of sockets. The shard's process ends when the other
-end is closed, so also with the process of the fit.
+The two processes exchange pickles over a pair of sockets. The shard's process has its own session,
+and ends when the other end is closed, so also with the process of the fit.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class ProcessConnection:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[descriptor],
+                start_new_session=True,  # Ctrl-C stops the fit at its next step, not its shards
                 env={**os.environ, "PYTHONPATH": _path(), "OMP_NUM_THREADS": str(threads)},
             )
         self._pipe: Pipe[Any, Any] = Pipe(here.detach())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -242,6 +243,8 @@ def test_processes_compute_the_sums_and_one_that_ends_is_reported(
     torch.testing.assert_close(shared.slope.grad, wanted)
     with pytest.raises(NumericalError, match="broken block"):
         row_sums(shards, [shared.slope], "break")
+    # Ctrl-C in a terminal reaches the fit alone.
+    assert {os.getsid(process.pid) for process in processes}.isdisjoint({os.getsid(0)})
     processes[1]._process.kill()
     processes[1]._process.wait()
     with pytest.raises(ShardLostError, match="last checkpoint"):
