@@ -78,5 +78,6 @@ class RayConnection:
 
     def close(self) -> None:
         """End the actor."""
-        with suppress(self._ray.exceptions.RayError):
-            self._ray.kill(self._actor)
+        if self._ray.is_initialized():  # else a call would start a cluster
+            with suppress(self._ray.exceptions.RayError):
+                self._ray.kill(self._actor)

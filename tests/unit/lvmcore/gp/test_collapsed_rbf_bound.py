@@ -8,7 +8,13 @@ import torch
 from torch import Tensor
 
 from lvmcore.errors import NumericalError
-from lvmcore.gp.collapsed_rbf_bound import collapsed_rbf_bound, column_noises, one_noise
+from lvmcore.gp.collapsed_rbf_bound import (
+    collapsed_rbf_bound,
+    collapsed_sums_bound,
+    column_noises,
+    one_noise,
+)
+from lvmcore.kernels.psi_statistics import PsiSums, psi_sums
 from lvmcore.kernels.stationary import RBF
 from lvmcore.numerics import linalg
 from tests.unit.lvmcore.small_problems import Small, small_problem
@@ -178,3 +184,24 @@ def test_numbers_that_are_not_finite_are_reported(*, shared: bool) -> None:
     inputs[2] = torch.full_like(p.Z, float("nan"))
     with pytest.raises(NumericalError, match="could not be factorised"):
         fused(p, *inputs)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_bound_from_sums_has_the_gradients_of_finite_differences(shared: bool) -> None:
+    p = small_problem()
+    noise = p.noise[:1] if shared else p.noise
+    psi = psi_sums(p.rbf, p.mean, p.variance, p.Z, p.Y)
+    Kuu = kernel_matrix(p.rbf, p.Z)
+    inputs = [t.clone().requires_grad_() for t in (psi.psi0, psi.psi1Y, psi.psi2, Kuu, noise)]
+
+    def bound(*parts: Tensor) -> Tensor:
+        psi0, psi1Y, psi2, K, s = parts
+        sums = PsiSums(psi0, psi1Y, 0.5 * (psi2 + psi2.T))
+        return collapsed_sums_bound(sums, 0.5 * (K + K.T), s, p.squares, len(p.Y))
+
+    torch.testing.assert_close(
+        bound(*inputs), fused(p, *leaves(p, shared=shared)), rtol=1e-11, atol=0
+    )
+    assert torch.autograd.gradcheck(bound, inputs, atol=1e-5, rtol=1e-5)
+    with torch.no_grad():
+        assert not bound(*inputs).requires_grad
