@@ -99,14 +99,15 @@ def matching_dataset(
     X[:, log1p] = np.log1p(X[:, log1p])
     frame = table.frame.iloc[keep].reset_index(drop=True)
     labels = {name: labels_as_text(frame[column]) for name, column in columns.items()}
+    positions = keep if table.files is None else table.files.positions(keep)
     return Dataset(
         X=X,
         feature_names=tuple(
             source.column if source.kind == "log1p" else name
             for name, source in zip(names, matching.sources, strict=True)
         ),
-        row_ids=row_ids(frame, row_id, keep),
-        rows=keep,
+        row_ids=row_ids(frame, row_id, positions),
+        rows=positions,
         frame=frame,
         name=table.name,
         labels=next(iter(labels.values()), None),
@@ -117,6 +118,7 @@ def matching_dataset(
         column_decimals={asked.column: asked.taken for asked in table.questions},
         date_scales=scales,
         texts=None if table.texts is None else table.texts.take(keep),
+        files=table.files,
     )
 
 
