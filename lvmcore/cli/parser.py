@@ -51,8 +51,10 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     add = fit.add_argument
     add(
         "data",
-        help="a file (CSV, TSV, JSON lines, XLSX, NPZ, Parquet, H5AD), sample:NAME or paper:NAME",
+        help="a file (CSV, TSV, JSON lines, XLSX, NPZ, Parquet, H5AD), sample:NAME or paper:NAME; "
+        "or a folder of Parquet or CSV files, which stay in place",
     )
+    _add_files(fit)
     add("--model", default="auto", metavar="KEY",
         help="see `lvmcore models`; auto proposes one for the table (default)")  # fmt: skip
     add(
@@ -129,9 +131,18 @@ def _add_application(parser: argparse.ArgumentParser, formats: str) -> None:
     """The arguments of a command that applies a fitted model to a table."""
     add = parser.add_argument
     add("model", type=Path, metavar="MODEL", help="a model file, or the folder of a run")
-    add("data", help="a file in any format of fit, sample:NAME or paper:NAME")
+    add("data", help="a file or folder in any format of fit, sample:NAME or paper:NAME")
+    _add_files(parser)
     add("--out", type=Path, required=True, metavar="FILE", help=f"what to write: {formats}")
     _add_row_id(parser)
+
+
+def _add_files(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("more", nargs="*", metavar="FILE", help="further files of the same table")
+    add("--in-place", action="store_true",
+        help="read a Parquet or CSV file block by block where it is, as for a folder or several "
+        "files: for tables larger than memory")  # fmt: skip
 
 
 def _add_row_id(parser: argparse.ArgumentParser) -> None:

@@ -355,16 +355,20 @@ class Dataset:
 
 def labels_as_text(values: pd.Series) -> NDArray[np.object_]:
     """Labels as strings, whole numbers without a decimal point; None for a missing label."""
-    texts: list[str | None] = []
-    for value in values.tolist():
+    if values.dtype == object:
+        return _texts(values.tolist())
+    codes, known = pd.factorize(values)  # each distinct label is converted once
+    found: NDArray[np.object_] = np.append(_texts(known.tolist()), np.array([None]))[codes]
+    return found
+
+
+def _texts(values: Sequence[Any]) -> NDArray[np.object_]:
+    labels = np.empty(len(values), dtype=object)
+    for place, value in enumerate(values):
         if value is None or pd.isna(value):
-            texts.append(None)
-        elif isinstance(value, float) and value.is_integer():
-            texts.append(str(int(value)))
-        else:
-            texts.append(str(value))
-    labels = np.empty(len(texts), dtype=object)
-    labels[:] = texts
+            continue
+        whole = isinstance(value, float) and value.is_integer()
+        labels[place] = str(int(value)) if whole else str(value)
     return labels
 
 

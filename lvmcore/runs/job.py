@@ -28,6 +28,7 @@ Status = Literal["queued", "running", "done", "cancelled", "failed", "interrupte
 Stage = Literal[
     "waiting",
     "preparing",
+    "reading",
     "fitting",
     "placing",
     "predicting",

@@ -23,7 +23,7 @@ from lvmcore.errors import CancelledError, DataError
 
 __all__ = ["MappedRows", "features_of_block", "map_rows", "used_columns"]
 
-_ARRAY, _FACTS = "rows.npy", "rows.json"
+_ARRAY, _LEFT_OUT, _FACTS = "rows.npy", "left_out.npy", "rows.json"
 
 #: Called with the rows done and in all (0 if unknown); True cancels.
 Tell = Callable[[int, int], bool]
@@ -40,6 +40,7 @@ class MappedRows:
         sampled: Positions in X of the rows of the dataset, in their order; −1 for a row that was
             left out.
         n_rows: Number of rows of the files.
+        left_out: Positions in the files of the rows that were left out, in order.
         notes: What was left out, with the reason.
     """
 
@@ -48,7 +49,12 @@ class MappedRows:
     classes: dict[str, tuple[str, ...]]
     sampled: NDArray[np.intp]
     n_rows: int
+    left_out: NDArray[np.intp]
     notes: tuple[str, ...]
+
+    def positions(self) -> NDArray[np.intp]:
+        """Positions of the rows of X in the files, from 0 [N]."""
+        return np.delete(np.arange(self.n_rows), self.left_out)
 
     def y(self) -> NDArray[np.object_] | pd.DataFrame | None:
         """The labels as a model's ``fit`` takes them: [N], a frame of columns, or None."""
@@ -159,6 +165,7 @@ def _write_rows(dataset: Dataset, files: TableFiles, folder: Path, tell: Tell) -
         with write_errors(folder):
             for name, codes in rows.codes().items():
                 np.save(folder / _label_file(dataset, name), codes)
+            np.save(folder / _LEFT_OUT, rows.left_out())
             partial.replace(folder / _ARRAY)
             draft = partial.with_suffix(".json")
             draft.write_text(json.dumps(rows.facts()), encoding="utf-8")
@@ -186,6 +193,7 @@ class _RowWriter:
         self._dataset = dataset
         self.n_rows = self.n_kept = 0
         self._infinite = self._empty = 0
+        self._left_out: list[NDArray[np.intp]] = []
         self._codes: dict[str, list[NDArray[np.int32]]] = {n: [] for n in dataset.label_columns}
         self._classes: dict[str, dict[str, int]] = {name: {} for name in dataset.label_columns}
         self._sampled = np.full(len(dataset), -1, dtype=np.intp)
@@ -195,6 +203,8 @@ class _RowWriter:
         found = features_of_block(block, self._dataset)
         filled = ~np.isnan(found.X).all(axis=1)
         kept = found.rows[filled]
+        gone = np.delete(np.arange(block.cells.num_rows), kept)
+        self._left_out.append(gone + block.start)
         self._infinite += block.cells.num_rows - len(found)
         self._empty += int((~filled).sum())
         for name, labels in found.label_columns.items():
@@ -216,6 +226,10 @@ class _RowWriter:
                 f"{self.n_kept} of the {self.n_rows:,} rows of {self._dataset.name!r} have a cell "
                 "to learn from: expected at least 2."
             )
+
+    def left_out(self) -> NDArray[np.intp]:
+        """Positions of the rows that were left out, in order."""
+        return np.concatenate(self._left_out).astype(np.intp)
 
     def codes(self) -> dict[str, NDArray[np.int32]]:
         """The codes of the labels by column."""
@@ -254,6 +268,7 @@ def _open_rows(dataset: Dataset, folder: Path) -> MappedRows:
         labels = {
             name: np.load(folder / _label_file(dataset, name)) for name in dataset.label_columns
         }
+        left_out = np.load(folder / _LEFT_OUT)
         classes = {name: tuple(known) for name, known in facts["classes"].items()}
         if X.shape != (facts["kept"], len(dataset.feature_names)):
             raise ValueError(f"it has the shape {X.shape}")
@@ -262,5 +277,12 @@ def _open_rows(dataset: Dataset, folder: Path) -> MappedRows:
             f"The array in {str(folder)!r} is damaged ({error}). Remove that folder, and fit again."
         ) from error
     X.columns = tuple(dataset.transformed_names)
-    sampled = np.array(facts["sampled"], dtype=np.intp)
-    return MappedRows(X, labels, classes, sampled, int(facts["rows"]), tuple(facts["notes"]))
+    return MappedRows(
+        X=X,
+        labels=labels,
+        classes=classes,
+        sampled=np.array(facts["sampled"], dtype=np.intp),
+        n_rows=int(facts["rows"]),
+        left_out=left_out,
+        notes=tuple(facts["notes"]),
+    )
