@@ -133,7 +133,14 @@ def _add_application(parser: argparse.ArgumentParser, formats: str) -> None:
     add("model", type=Path, metavar="MODEL", help="a model file, or the folder of a run")
     add("data", help="a file or folder in any format of fit, sample:NAME or paper:NAME")
     _add_files(parser)
-    add("--out", type=Path, required=True, metavar="FILE", help=f"what to write: {formats}")
+    add("--out", type=Path, required=True, metavar="FILE",
+        help=f"what to write: {formats}; for files that stay in place a folder of Parquet files, "
+        "one for each block of rows, of which those that exist are not computed again")  # fmt: skip
+    add("--workers", type=int, metavar="N",
+        help="processes for files that stay in place (default: one a core)")  # fmt: skip
+    add("--cluster", nargs="?", const="auto", metavar="ADDRESS",
+        help="send blocks of rows of files that stay in place to a Ray cluster: host:port, or "
+        "auto (default)")  # fmt: skip
     _add_row_id(parser)
 
 
@@ -169,6 +176,9 @@ def _add_transform(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     add("--abstain", type=_probability, default=0.5, metavar="P",
         help="smallest probability of the predicted class; rows below are undecided "
         "(default: 0.5)")  # fmt: skip
+    add("--surprise", action="store_true",
+        help="also measure how unusual rows of files that stay in place are, which takes longer "
+        "than their positions (always done for other tables)")  # fmt: skip
     add("--fitted", metavar="FILE",
         help="the table of the fit, if MODEL is a file or a folder outside the dashboard's "
         "store: needed to measure how unusual rows are")  # fmt: skip

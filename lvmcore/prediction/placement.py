@@ -111,8 +111,8 @@ def place_rows(
     metrics: dict[str, Metric] = {}
     if compared is not None and fitted is not None:
         fitted_blocks = progress.blocks(features_of(model, compared))
-        known = [_surprise(model, block) for block in fitted_blocks]
-        columns["unusual"] = _share_below(columns["surprise"], np.concatenate(known))
+        of_fit = [_surprise(model, block) for block in fitted_blocks]
+        columns["unusual"] = _share_below(columns["surprise"], np.concatenate(of_fit))
         metrics["unusual_rows"] = _unusual_rows_metric(
             columns["unusual"], len(compared), len(fitted)
         )

@@ -52,7 +52,8 @@ class BlockModel:
         date_scales: units and origins of the dates of the fit.
         row_id: column of the row ids; None numbers the rows from 1.
         labels: label columns to compare with, by the names of those of the fit.
-        target: column that the model predicts.
+        target: name of the column that the model predicts.
+        target_column: the column of the files that has it; "" for none.
         surprise: whether placed rows are compared with the fit.
         known: surprises of rows of the fit; None without them.
         details: whether an imputed table has the sds of its filled cells.
@@ -69,6 +70,7 @@ class BlockModel:
     row_id: str | None = None
     labels: Mapping[str, str] | None = None
     target: str = ""
+    target_column: str = ""
     surprise: bool = False
     known: FloatArray | None = None
     details: bool = False
@@ -107,7 +109,7 @@ class BlockModel:
         """The columns that are read; None for all."""
         if self.application == "impute":
             return None
-        others = {self.row_id, self.target, *(self.labels or {}).values()}
+        others = {self.row_id, self.target_column, *(self.labels or {}).values()}
         wanted = {*self._matching.columns.values(), *others}
         return [name for name, _ in self.files.columns if name in wanted]
 
@@ -160,8 +162,7 @@ class BlockModel:
             return np.ones(len(rows), dtype=bool)
         optional = getattr(self.model, "optional_columns_", ())
         needed = [d for d, name in enumerate(rows.transformed_names) if name not in optional]
-        found: NDArray[np.bool_] = ~np.isnan(rows.X[:, needed]).any(axis=1)
-        return found
+        return np.asarray(~np.isnan(rows.X[:, needed]).any(axis=1))
 
     def _computed(self, rows: Dataset) -> Any:
         """Positions or predictions of rows, an Arrow table."""
@@ -201,7 +202,7 @@ class BlockModel:
 
 def _usable(whole: Dataset) -> Dataset:
     """Rows of a sample without a missing cell; raises DataError where there is none."""
-    found = whole.subset(~np.isnan(whole.X).any(axis=1)) if len(whole) else whole
+    found = whole.subset(np.asarray(~np.isnan(whole.X).any(axis=1))) if len(whole) else whole
     if not len(found):
         raise DataError(
             f"Every row of the sample of {whole.name!r} lacks a cell that the model needs."
