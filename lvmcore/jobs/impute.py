@@ -88,7 +88,6 @@ class Imputation(JobKind):
     stop_message = "Stopped before the table was filled."
     dataset: Dataset
     metrics: dict[str, Metric]
-    file_notes: tuple[str, ...] = ()
 
     def prepare(self) -> None:
         """Write the completed table."""
@@ -98,8 +97,6 @@ class Imputation(JobKind):
         model = store.load_model(self.context.spec.run, "map")
         self.dataset = self.context.get_dataset()
         refuse_complete_models(model)
-        if self.dataset.files is not None:
-            self._fill_files(model, fit)
         rows = self.dataset.nonempty_rows()
         path = self.context.folder.files.completed
         write_atomically(path, to_parquet_bytes(completed_table(model, rows)))
@@ -107,29 +104,13 @@ class Imputation(JobKind):
         gaps = int(np.isnan(rows.X).sum())
         cells = "1 missing cell was" if gaps == 1 else f"{gaps:,} missing cells were"
         left_out = rows.notes[len(self.dataset.notes) :]
-        self.kept_notes = (*self.file_notes, *left_out, f"{cells} filled by {fit.name}.")
+        self.kept_notes = (*left_out, f"{cells} filled by {fit.name}.")
         self.context.enter("fitting", self.kept_notes)
         self.context.check_stop()
-
-    def _fill_files(self, model: LatentVariableModel, fit: Job) -> None:
-        """Fill the cells of all rows of files, block by block."""
-        from lvmcore.jobs.file_blocks.job_parts import apply_in_parts, block_model, parts_note
-
-        assert self.context.store is not None
-        path = self.context.store.job_folder(fit.id).files.model
-        blocks = block_model("impute", path, model, self.dataset, self.dataset)
-        n = apply_in_parts(self.context, blocks)
-        self.file_notes = (
-            parts_note(n, len(self.dataset)),
-            "There is no check of the imputation, which needs all rows in memory.",
-        )
 
     def work(self) -> None:
         """Hide a tenth of the observed cells, fit without them, and compare."""
         context = self.context
-        if self.dataset.files is not None:
-            self.metrics = {}
-            return
         model = make_model(context.spec, "map")
         whole, _ = training_rows(self.dataset, type(model))
         hidden = hide_cells(whole.X, SHARE, groups=one_hot_columns(whole).values())

@@ -102,9 +102,7 @@ def _observed_target(
 class TargetPrediction(JobKind):
     """Predictions of the target of new rows by the model of a fitted run.
 
-    ``predictions.parquet`` holds the frame, ``metrics.json`` the metrics, if there are any. Of
-    registered files they are of the sample, and the folder ``parts`` has the predictions of all
-    rows.
+    ``predictions.parquet`` holds the frame, ``metrics.json`` the metrics, if there are any.
     """
 
     first_stage: ClassVar[Stage] = "predicting"
@@ -113,31 +111,14 @@ class TargetPrediction(JobKind):
 
     def prepare(self) -> None:
         """Find the fitted run."""
-        self.store, self.fit = finished_fit(self.context)
+        self.store, _ = finished_fit(self.context)
 
     def work(self) -> None:
         """Predict the rows."""
         spec = self.context.spec
         model, rows = self.store.load_model(spec.run, "target"), self.context.get_dataset()
-        if rows.files is not None:
-            self.found = self._predict_files(model, rows)
-            return
         with self.context.row_progress() as tell:
             self.found = predict_rows(model, rows, spec.target, tell)
-
-    def _predict_files(self, model: Predictor, rows: Dataset) -> RowPredictions:
-        """Predict all rows of files, block by block, and measure those of the sample."""
-        from lvmcore.jobs.file_blocks.job_parts import apply_in_parts, block_model, parts_note
-        from lvmcore.prediction.target_rows import target_features
-
-        spec = self.fit.spec
-        whole = self.store.datasets.get(spec.dataset)
-        fitted = target_features(whole, spec.target, spec.groups)
-        path = self.store.job_folder(self.fit.id).files.model
-        blocks = block_model("predict", path, model, rows, fitted, target=spec.target)
-        n = apply_in_parts(self.context, blocks)
-        found = predict_rows(model, rows, spec.target, lambda *_: self.context.stop_requested)
-        return dataclasses.replace(found, notes=(parts_note(n, len(rows)), *found.notes))
 
     def write_results(self) -> None:
         """Write the predictions and their metrics."""

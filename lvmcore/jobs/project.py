@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from lvmcore.data.dataset import Dataset
 from lvmcore.errors import DataError
 from lvmcore.export.tables import to_parquet_bytes
-from lvmcore.jobs.file_blocks.job_parts import apply_in_parts, block_model, parts_note
 from lvmcore.jobs.fitting import training_rows
 from lvmcore.jobs.job_kind import JobContext, JobKind, Outcome
 from lvmcore.models import model_class
@@ -16,9 +14,6 @@ from lvmcore.persistence import write_atomically
 from lvmcore.prediction.placement import Placement, place_rows
 from lvmcore.runs.job import Job, JobSpec, Kind, Stage
 from lvmcore.runs.store import Store
-
-if TYPE_CHECKING:
-    from lvmcore.base.latent_variable_model import LatentVariableModel
 
 __all__ = ["Projection", "application_spec", "finished_fit", "fitted_rows", "projection_of"]
 
@@ -66,8 +61,7 @@ def fitted_rows(store: Store, spec: JobSpec) -> Dataset:
 class Projection(JobKind):
     """The rows of a dataset placed on the map of a fitted run.
 
-    ``embedding.parquet`` holds the frame of the placement, ``metrics.json`` its metrics. Of
-    registered files they are of the sample, and the folder ``parts`` has the positions of all rows.
+    ``embedding.parquet`` holds the frame of the placement, ``metrics.json`` its metrics.
     """
 
     first_stage: ClassVar[Stage] = "placing"
@@ -82,19 +76,9 @@ class Projection(JobKind):
         """Place the rows."""
         spec = self.context.spec
         model, rows = self.store.load_model(spec.run, "map"), self.context.get_dataset()
-        fitted = fitted_rows(self.store, self.fit.spec)
-        if rows.files is not None:
-            self.placement = self._place_files(model, rows, fitted)
-            return
         with self.context.row_progress() as tell:
+            fitted = fitted_rows(self.store, self.fit.spec)
             self.placement = place_rows(model, rows, fitted, tell)
-
-    def _place_files(self, model: LatentVariableModel, rows: Dataset, fitted: Dataset) -> Placement:
-        """Place all rows of files, block by block, and those of the sample with their surprise."""
-        path = self.store.job_folder(self.fit.id).files.model
-        n = apply_in_parts(self.context, block_model("project", path, model, rows, fitted))
-        found = place_rows(model, rows, fitted, lambda *_: self.context.stop_requested)
-        return replace(found, notes=(parts_note(n, len(rows)), *found.notes))
 
     def write_results(self) -> None:
         """Write the placement and its metrics."""

@@ -28,7 +28,7 @@ from lvmcore.prediction.placement import fitted_surprise
 if TYPE_CHECKING:
     from lvmcore.jobs.job_kind import JobContext
 
-__all__ = ["apply_in_parts", "block_model", "new_pool", "parts_note"]
+__all__ = ["apply_in_parts", "block_model", "new_pool"]
 
 
 def block_model(
@@ -108,14 +108,6 @@ def apply_in_parts(context: JobContext, model: BlockModel) -> int:
     """
     with context.row_progress() as tell:
         return apply_to_files(model, context.folder.files.parts, new_pool(), tell)
-
-
-def parts_note(rows: int, sample: int) -> str:
-    """Note on what the results of a run of files are of."""
-    return (
-        f"All {rows:,} rows of the files are done: the results are the Parquet files in the folder "
-        f"parts of the run. This page shows those of a sample of {sample:,} rows."
-    )
 
 
 def new_pool(workers: int | None = None) -> Callable[[BlockModel], BlockPool]:
