@@ -224,7 +224,8 @@ def apply_in_place(
 
 def _show_rows(meter: ProgressMeter, began: float, done: int, total: int) -> bool:
     """Show the number of rows that are done; False, as nothing stops them."""
-    meter.show(FitStep(done, max(done, total), time.monotonic() - began, math.nan))
+    if done:
+        meter.show(FitStep(done, max(done, total), time.monotonic() - began, math.nan))
     return False
 
 
