@@ -47,7 +47,9 @@ def test_the_sample_of_parquet_files_is_spread_over_them(tmp_path: Path) -> None
         pd.DataFrame({"place": np.arange(6000) + 6000 * k, "x": 0.5}).to_parquet(path)
     table = read_files_sandboxed([tmp_path])
     files = table.files
-    assert files is not None and files.n_rows == 24_000 and not files.complete
+    assert files is not None
+    assert files.n_rows == 24_000
+    assert not files.complete
     assert files.sampled == ((0, 2500), (6000, 2500), (12_000, 2500), (18_000, 2500))
     dataset = table.dataset(features=["place", "x"])
     assert (dataset.rows == dataset.X[:, 0]).all()

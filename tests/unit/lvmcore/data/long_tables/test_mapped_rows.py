@@ -65,7 +65,8 @@ def test_features_and_labels_are_those_of_the_table_in_memory(
     expected = dataset_of(read_table(whole))
     sample = dataset_of(read_files_sandboxed([folder]))
     mapped = map_rows(sample, tmp_path / "array")
-    assert mapped.n_rows == 203 and len(sample) == 60
+    assert mapped.n_rows == 203
+    assert len(sample) == 60
     assert mapped.X.columns == expected.transformed_names
     np.testing.assert_array_equal(np.asarray(mapped.X), expected.X)
     np.testing.assert_array_equal(mapped.y(), expected.labels)  # type: ignore[arg-type]
@@ -145,7 +146,8 @@ def test_a_sample_is_stored_with_its_files(frame: pd.DataFrame, tmp_path: Path) 
     frame.to_parquet(path)
     sample = dataset_of(read_files_sandboxed([path]))
     found = load_dataset(save_dataset(sample, tmp_path / "stored"))
-    assert found.files == sample.files and found.digest == sample.digest
+    assert found.files == sample.files
+    assert found.digest == sample.digest
     assert sample.digest != dataset_of(read_table(path)).digest
 
 
