@@ -17,6 +17,7 @@ from lvmcore.data.long_tables.mapped_rows import MappedRows, map_rows
 from lvmcore.errors import CancelledError, DataError, UnsupportedError
 from lvmcore.jobs.fitting import StoppedError
 from lvmcore.prediction.map_table import map_columns
+from lvmcore.preprocessing.memory_mapped_rows import release_pages
 from lvmcore.results import Posterior
 from lvmcore.runs.run_files import PRIVATE_FOLDER
 
@@ -80,6 +81,7 @@ class FileRows:
             path: the file.
             uncertain: whether the model has variances.
         """
+        release_pages(self.rows.X)
         positions = self.rows.positions()
         names = list(self.rows.labels)
         several = len(names) > 1

@@ -35,6 +35,7 @@ from app.components.map.canvas import (
     draw_canvas,
     zoomed_ranges,
 )
+from app.components.map.file_density import density_means, density_of_files, files_note
 from app.components.map.held_out_layer import (
     coloured_cells,
     held_out_note,
@@ -59,7 +60,6 @@ from app.services import fitted_maps, row_analysis, tables
 from app.state.session import session
 from app.state.widgets import map_widget_key
 from lvmcore.data import Dataset
-from lvmcore.errors import LatentboardError
 from lvmcore.projection import BEST_VIEW, LatentProjection
 
 __all__ = [
@@ -251,7 +251,7 @@ def _density(
 ) -> tuple[str, canvas_scene.Ranges] | None:
     """Density picture of all rows, for a map with too many rows for markers."""
     if fitted_map.dataset.files is not None:
-        return _density_of_files(fitted_map, choices, visible)
+        return density_of_files(fitted_map, choices, visible)
     if len(points) <= MOST_DRAWN:
         return None
     colouring, selected = (
@@ -262,26 +262,6 @@ def _density(
         points, colouring, visible, selected=selected, dark=choices.dark
     )
     return picture, visible
-
-
-def _density_of_files(
-    fitted_map: FittedMap, choices: MapChoices, visible: canvas_scene.Ranges
-) -> tuple[str, canvas_scene.Ranges] | None:
-    """Density picture of the rows of registered files, of which the dataset is a sample."""
-    means = _file_means(fitted_map)
-    if means is None:
-        return None
-    points = positions(means, choices.axes)
-    if is_line(choices.axes):
-        return None
-    return density.density_picture(points, None, visible, dark=choices.dark), visible
-
-
-def _file_means(fitted_map: FittedMap) -> NDArray[np.float64] | None:
-    try:
-        return fitted_maps.density_rows(fitted_map.run)
-    except LatentboardError:  # deleted from the run's folder, or not yet written
-        return None
 
 
 def _measured(fitted_map: FittedMap, colour: str | None) -> NumericColours | None:
@@ -377,9 +357,9 @@ def _caption(
             f"The background is empty: the value is {number(float(grid.value[0, 0]), 3)} "
             "everywhere on this map."
         )
-    means = _file_means(fitted_map)
+    means = density_means(fitted_map)
     if means is not None and fitted_map.dataset.files is not None:
-        sentences.append(_files_note(fitted_map, len(means)))
+        sentences.append(files_note(fitted_map, len(means)))
     elif len(rows.points) < len(fitted_map.mean):
         sentences.append(
             f"The density in the background is that of all {count(len(fitted_map.mean), 'row')}. "
@@ -409,15 +389,6 @@ def _caption(
         "toolbar on the map; drag with Shift for a lasso, turn the wheel with Ctrl to zoom."
     )
     return " ".join(sentences)
-
-
-def _files_note(fitted_map: FittedMap, drawn: int) -> str:
-    """What the density and the markers of a map of registered files are of."""
-    return (
-        f"The density in the background is that of {count(drawn, 'row')} of the files (all, or a "
-        f"random sample with seed {SEED}). The markers, colours and selections are of the sample "
-        f"of {count(len(fitted_map.mean), 'row')} that the Data page shows."
-    )
 
 
 def _magnification_note(fitted_map: FittedMap, ask: HeatmapRequest) -> str:

@@ -74,12 +74,12 @@ def test_files_of_different_tables_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"Column 'b' of 'b.parquet' is .*double in 'a.parquet'"):
         read_files_sandboxed([tmp_path])
     pd.DataFrame({"a": [1.0], "c": [1.0]}).to_parquet(tmp_path / "b.parquet")
-    with pytest.raises(DataError, match="'b.parquet' has no column 'b'"):
+    with pytest.raises(DataError, match=r"'b.parquet' has no column 'b'"):
         read_files_sandboxed([tmp_path])
     first, second = tmp_path / "a.csv", tmp_path / "b.csv"
     first.write_text("a,b\n1,2\n")
     second.write_text("b,a\n1,2\n")
-    with pytest.raises(DataError, match="first line of 'b.csv' is not that of 'a.csv'"):
+    with pytest.raises(DataError, match=r"first line of 'b.csv' is not that of 'a.csv'"):
         read_files_sandboxed([first, second])
 
 
