@@ -68,9 +68,12 @@ def release_pages(X: Any) -> None:
     while isinstance(base, np.ndarray):
         base = base.base
     advice = getattr(mmap, "MADV_DONTNEED", None)
-    if advice is None or getattr(X, "mode", "") != "r" or not isinstance(base, mmap.mmap):
-        return  # of a map with changes of its own they would be lost
-    base.madvise(advice)
+    if advice is None or not isinstance(base, mmap.mmap):
+        return
+    with memoryview(base) as pages:
+        read_only = pages.readonly
+    if read_only:  # the changes of another map would be lost
+        base.madvise(advice)
 
 
 def column_names(X: Any) -> tuple[str, ...] | None:
