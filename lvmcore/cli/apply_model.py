@@ -27,7 +27,6 @@ from lvmcore.data.table import Table
 from lvmcore.errors import DataError
 from lvmcore.export.filled_table import fill_table
 from lvmcore.export.tables import to_parquet_bytes
-from lvmcore.jobs.executors.cluster import choose_cluster
 from lvmcore.jobs.file_blocks.block_model import Application
 from lvmcore.jobs.file_blocks.job_parts import block_model, new_pool
 from lvmcore.jobs.file_blocks.parts import apply_to_files, part_paths
@@ -207,12 +206,12 @@ def apply_in_place(
         codes=_codes(arguments),
         date_scales=_date_scales(arguments),
     )
-    if arguments.cluster is not None:
-        choose_cluster(arguments.cluster)
     try:
         with console.meter() as meter:
             tell = partial(_show_rows, meter, time.monotonic())
-            n = apply_to_files(blocks, arguments.out, new_pool(arguments.workers), tell)
+            n = apply_to_files(
+                blocks, arguments.out, new_pool(arguments.workers, arguments.cluster), tell
+            )
     except KeyboardInterrupt:
         console.error(f"Stopped; the parts that are done are kept in {arguments.out}.")
         return ExitCode.INTERRUPTED

@@ -31,8 +31,8 @@ def build_parser() -> argparse.ArgumentParser:
     bench = commands.add_parser("bench", help="measure accuracy and speed, with references")
     bench.add_argument(
         "name",
-        help="all, classify, first-fit, impute, kernels, ldgd, map-methods, maps, mixed, mnist, "
-        "precision, psi, qep, s-curve, short-tables, sod-dgp, srflvm or verdict",
+        help="all, classify, files-in-place, first-fit, impute, kernels, ldgd, map-methods, maps, "
+        "mixed, mnist, precision, psi, qep, s-curve, short-tables, sod-dgp, srflvm or verdict",
     )
     bench.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
     bench.add_argument("--full", action="store_true", help="the long version, as published")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from lvmcore.data.new_tables.column_matching import match_columns, normalised_na
 from lvmcore.data.new_tables.matching_dataset import BinaryCode, column_codes
 from lvmcore.data.row_numbers import RowNumbers
 from lvmcore.data.table import Table
-from lvmcore.jobs.executors.cluster_address import connect
+from lvmcore.jobs.executors.cluster_address import cluster_address, connect
 from lvmcore.jobs.executors.cluster_state import ADDRESS
 from lvmcore.jobs.file_blocks.block_model import Application, BlockModel
 from lvmcore.jobs.file_blocks.parts import apply_to_files
@@ -110,16 +111,29 @@ def apply_in_parts(context: JobContext, model: BlockModel) -> int:
         return apply_to_files(model, context.folder.files.parts, new_pool(), tell)
 
 
-def new_pool(workers: int | None = None) -> Callable[[BlockModel], BlockPool]:
-    """Starts the processes: on the cluster that was chosen, else one a core of this machine.
+def new_pool(
+    workers: int | None = None, cluster: str | None = None
+) -> Callable[[BlockModel], BlockPool]:
+    """Starts the processes: on a cluster, else one a core of this machine.
 
     Args:
         workers: number of processes; None for all cores.
+        cluster: address of the cluster, "host:port" or "auto"; None for the one that was chosen
+            for this process, if any.
+
+    Raises:
+        ClusterError: ``cluster`` is no address.
     """
-    address = os.environ.get(ADDRESS, "")
+    address = os.environ.get(ADDRESS, "") if cluster is None else cluster_address(cluster)
     if address:
-        return lambda model: RayPool(connect(address), model, workers)
+        return lambda model: RayPool(_connected(address), model, workers)
     return lambda model: LocalPool(model, workers or cores())
+
+
+def _connected(address: str) -> Any:
+    """The module ``ray``, connected; a process connects once."""
+    ray = sys.modules.get("ray")
+    return ray if ray is not None and ray.is_initialized() else connect(address)
 
 
 def _row_id_column(rows: Dataset) -> str | None:
