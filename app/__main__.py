@@ -138,6 +138,14 @@ def _parser() -> argparse.ArgumentParser:
         "else the cluster of this machine",
     )
     parser.add_argument(
+        "--data-folder",
+        type=Path,
+        action="append",
+        metavar="DIR",
+        help="folder whose tables can be read in place by everyone who can open the dashboard, "
+        "where other machines can; repeat it for several (without other machines: any file)",
+    )
+    parser.add_argument(
         "--no-browser", action="store_true", help="print the address and open no browser"
     )
     return parser
@@ -179,6 +187,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     if arguments.home is not None:
         os.environ["LATENTBOARD_HOME"] = str(arguments.home.expanduser().resolve())
+    if arguments.data_folder:
+        from app.web.data_folders import open_folders
+        from lvmcore.errors import DataError
+
+        try:
+            open_folders(arguments.data_folder)
+        except DataError as error:
+            print(error, file=sys.stderr)
+            return 1
     if arguments.cluster is not None:
         from lvmcore.jobs.executors.cluster import ClusterError, choose_cluster
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from app.state.choices import ReadingChoices, Upload
+from app.state.choices import FileSource, ReadingChoices
 from app.state.widgets import widget_key
 from lvmcore.data import Table
 
@@ -24,10 +24,10 @@ def holds_matrices(table: Table) -> bool:
 
 
 def matrix_form(
-    upload: Upload,
+    upload: FileSource,
     table: Table,
     current: ReadingChoices,
-    on_submit: Callable[[Upload, ReadingChoices], None],
+    on_submit: Callable[[FileSource, ReadingChoices], None],
 ) -> None:
     """Draw a form with the choice of a matrix.
 

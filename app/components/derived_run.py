@@ -12,11 +12,19 @@ from app.formatting import markdown
 from app.services import progress, server
 from app.services import runs as runs_service
 from app.state.widgets import set_widget_value, widget_key, widget_value
+from app.web.application import is_shared
 from lvmcore.errors import LatentboardError
 from lvmcore.results import FitStep
 from lvmcore.runs import Job
 
-__all__ = ["DerivedRun", "derived_run_panel", "is_stopping", "stop_error_panel", "stop_runs"]
+__all__ = [
+    "DerivedRun",
+    "derived_run_panel",
+    "files_note",
+    "is_stopping",
+    "stop_error_panel",
+    "stop_runs",
+]
 
 _EVERY_SECONDS = 0.5
 #: Seconds that a click on Cancel waits for the end, so that no further poll is needed.
@@ -51,6 +59,16 @@ def derived_run_panel(job: Job, view: DerivedRun) -> None:
     """
     every = None if job.finished else _EVERY_SECONDS
     st.fragment(_progress_panel, run_every=every)(job.id, view.state(job), view)
+
+
+def files_note(job: Job) -> None:
+    """Draw where the results of all rows are, of a run whose files stay in place."""
+    if not job.has_parts:
+        return
+    text = next((note for note in job.notes if note.startswith("All ")), "All rows are done.")
+    st.info(markdown(text))
+    if not is_shared():
+        st.code(str(server.store().job_folder(job.id).files.parts), language=None)
 
 
 def is_stopping(job: Job) -> bool:

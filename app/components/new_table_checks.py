@@ -18,7 +18,7 @@ from app.components.table_upload import (
 )
 from app.formatting import count, distinct_titles, grouped, listed, markdown, shortened
 from app.services import fitted_maps, placement, tables
-from app.state.choices import NewTableUpload, ReadingChoices, Upload
+from app.state.choices import FileSource, NewTableUpload, ReadingChoices
 from app.state.session import session
 from app.state.widgets import widget_key
 from lvmcore.data import ColumnMatching, Dataset, Table, known_answers
@@ -64,7 +64,7 @@ class NewTableUse:
 
 
 def new_table_panel(
-    use: NewTableUse, given: NewTableUpload, read: Callable[[Upload, ReadingChoices], None]
+    use: NewTableUse, given: NewTableUpload, read: Callable[[FileSource, ReadingChoices], None]
 ) -> None:
     """Draw how a table matches the columns of the fit, and the button that uses it.
 
@@ -115,7 +115,7 @@ def handle_new_upload(run: str, key: str) -> None:
         read_new_table(run, upload, ReadingChoices())
 
 
-def read_new_table(run: str, upload: Upload, reading: ReadingChoices) -> None:
+def read_new_table(run: str, upload: FileSource, reading: ReadingChoices) -> None:
     """Make an upload the new table of the session, and close the results of another one."""
     try:
         reading = _as_fitted(run, tables.table(upload, reading), reading)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import streamlit as st
 
 from app.formatting import count, markdown, shortened
-from app.state.choices import ReadingChoices, Upload
+from app.state.choices import FileSource, ReadingChoices
 from app.state.widgets import widget_key, widget_value
 from lvmcore.data import NumberQuestion, Table
 
@@ -19,10 +19,10 @@ _MOST = 5
 _MARKS = {".": "a decimal point", ",": "a decimal comma", "": "text"}
 
 #: Reads a file with other options.
-Read = Callable[[Upload, ReadingChoices], None]
+Read = Callable[[FileSource, ReadingChoices], None]
 
 
-def number_choices(upload: Upload, table: Table, reading: ReadingChoices, read: Read) -> None:
+def number_choices(upload: FileSource, table: Table, reading: ReadingChoices, read: Read) -> None:
     """Draw the columns whose numbers allow two readings, with both, and take the choice.
 
     Args:
@@ -57,7 +57,7 @@ def number_choices(upload: Upload, table: Table, reading: ReadingChoices, read: 
 
 
 def _choose(
-    question: NumberQuestion, upload: Upload, table: Table, reading: ReadingChoices, read: Read
+    question: NumberQuestion, upload: FileSource, table: Table, reading: ReadingChoices, read: Read
 ) -> None:
     """The two readings of one column; without a choice, the one that was taken is named."""
     key = widget_key("data", "decimal", table.digest, question.column)
@@ -78,7 +78,7 @@ def _choose(
 
 def _choose_all(
     questions: Sequence[NumberQuestion],
-    upload: Upload,
+    upload: FileSource,
     table: Table,
     reading: ReadingChoices,
     read: Read,
@@ -102,14 +102,16 @@ def _choose_all(
 
 
 def _handle_choice(
-    key: str, column: str, upload: Upload, reading: ReadingChoices, read: Read
+    key: str, column: str, upload: FileSource, reading: ReadingChoices, read: Read
 ) -> None:
     mark = widget_value(key)
     if mark is not None:
         _read_with({column: mark}, upload, reading, read)
 
 
-def _read_with(marks: dict[str, str], upload: Upload, reading: ReadingChoices, read: Read) -> None:
+def _read_with(
+    marks: dict[str, str], upload: FileSource, reading: ReadingChoices, read: Read
+) -> None:
     """Read the file with further decimal marks of columns."""
     together = dict(reading.column_decimals or ()) | marks
     read(upload, replace(reading, column_decimals=tuple(together.items())))

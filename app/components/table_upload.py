@@ -11,10 +11,10 @@ import streamlit as st
 
 from app.components import current_dataset
 from app.components.anndata_upload import holds_matrices, matrix_form
-from app.formatting import shortened
+from app.formatting import markdown, shortened
 from app.services import tables
 from app.state import choices
-from app.state.choices import FailedSource, ReadingChoices, Upload
+from app.state.choices import FailedSource, FileSource, ReadingChoices, Upload
 from app.state.session import session
 from app.state.widgets import widget_key, widget_value
 from app.templates import render
@@ -26,6 +26,7 @@ __all__ = [
     "FORMATS",
     "HEADERS",
     "TYPES",
+    "choose_files",
     "current_upload",
     "detected_format",
     "has_reading_choices",
@@ -97,6 +98,36 @@ def choose_table() -> None:
         )
 
 
+def choose_files(page: str, on_choice: Callable[[FileSource, ReadingChoices], None]) -> None:
+    """Draw the choice of files of the server's machine, which stay in place.
+
+    Args:
+        page: page of the widget keys.
+        on_choice: called with the chosen files.
+    """
+    if not tables.offers_files():
+        return
+    with (
+        st.expander("A table larger than memory: files on the machine of this server"),
+        st.form(widget_key(page, "files"), border=False),
+    ):
+        text = st.text_area(
+            "Paths of Parquet files, of a CSV file, or of a folder of either, one a line",
+            key=widget_key(page, "paths"),
+            height=80,
+            placeholder="/data/measurements",
+            help="The files stay where they are: a sample is read now, and all rows in a fit.",
+        )
+        if st.form_submit_button("Register", help="Reads a sample and proposes column types."):
+            try:
+                chosen = tables.files_choice(text)
+            except LatentboardError as error:
+                st.error(markdown(error))
+                return
+            on_choice(chosen, ReadingChoices())
+            st.rerun()
+
+
 def _handle_upload() -> None:
     upload = current_upload(_UPLOAD)
     if upload is None:
@@ -120,7 +151,7 @@ def _handle_sample(key: str) -> None:
         session.choose_source(choices.SampleChoice(chosen))
 
 
-def read_source(upload: Upload, reading: ReadingChoices) -> None:
+def read_source(upload: FileSource, reading: ReadingChoices) -> None:
     """Make an upload the source of the session, or store why it cannot be read."""
     try:
         tables.table(upload, reading)
@@ -167,7 +198,7 @@ def _has_header(kind: str) -> bool:
     return kind.startswith(("csv", "tsv", "text", "xlsx"))
 
 
-def has_reading_choices(upload: Upload, table: Table | None) -> bool:
+def has_reading_choices(upload: FileSource, table: Table | None) -> bool:
     """Whether a file has reading options.
 
     Args:
@@ -182,11 +213,11 @@ def has_reading_choices(upload: Upload, table: Table | None) -> bool:
 
 
 def reading_form(
-    upload: Upload,
+    upload: FileSource,
     table: Table | None,
     *,
     current: ReadingChoices | None = None,
-    on_submit: Callable[[Upload, ReadingChoices], None] = read_source,
+    on_submit: Callable[[FileSource, ReadingChoices], None] = read_source,
 ) -> None:
     """Draw the form of the reading options; options that are not set are detected.
 

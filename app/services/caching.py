@@ -19,7 +19,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from app.services import server
-from app.state.choices import Upload
+from app.state.choices import FilesChoice, Upload
 from lvmcore.data import Dataset, Table
 
 __all__ = ["HashFunctions", "cached", "clear"]
@@ -130,6 +130,7 @@ _HASH_FUNCS: dict[str | type[Any], Callable[[Any], Any]] = {
     Dataset: lambda dataset: dataset.digest,
     Table: _table_key,
     Upload: lambda upload: (upload.digest, upload.name),
+    FilesChoice: lambda files: (files.digest, files.name, files.paths),
     np.ndarray: _array_key,
     pd.DataFrame: _refuse_frame,
 }

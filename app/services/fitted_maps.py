@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from app.analysis.map.reconstruction import Reconstruction
     from lvmcore.base.latent_variable_model import LatentVariableModel
     from lvmcore.export.map_picture import PictureFormat
+    from lvmcore.numerics.array_types import FloatArray
     from lvmcore.projection import LatentProjection
 
 __all__ = [
     "attempt",
     "best_view",
     "class_style",
+    "density_rows",
     "embedding_csv",
     "embedding_h5ad",
     "embedding_parquet",
@@ -102,6 +104,21 @@ def result_table(run: str, name: str) -> pd.DataFrame:
     if "row_id" not in table:
         raise DataError(f"The result {path} is damaged: it has no column row_id.")
     return table
+
+
+@cached(max_entries=4)
+def density_rows(run: str) -> FloatArray | None:
+    """Latent means that the density of a map of registered files is drawn of, [n, Q].
+
+    Returns:
+        None for a run whose dataset holds all its rows, and while the file is written.
+    """
+    import numpy as np
+
+    if stored_dataset(server.store().get(run).spec.dataset).files is None:
+        return None
+    frame = result_table(run, "density").drop(columns="row_id")
+    return frame.to_numpy(dtype=np.float64)
 
 
 def attempt(run: str) -> int:

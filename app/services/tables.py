@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import asdict
 from operator import attrgetter
 from pathlib import PurePath
@@ -16,12 +17,14 @@ from app.analysis.tables.histograms import small_histogram
 from app.services.caching import HashFunctions, cached
 from app.state.choices import (
     DEFAULT_SAMPLE,
+    FilesChoice,
     ReadingChoices,
     RoleChoices,
     SampleChoice,
     Source,
     Upload,
 )
+from app.web import data_folders
 from lvmcore.data import (
     ColumnType,
     Dataset,
@@ -36,8 +39,11 @@ from lvmcore.data import (
     read_table_sandboxed,
     samples,
 )
+from lvmcore.data.readers.sandbox import read_files_sandboxed
 from lvmcore.data.samples.paper_datasets import has_paper
+from lvmcore.data.table_files import file_stamp, files_name
 from lvmcore.data.transforms import MAX_LEVELS, levels
+from lvmcore.errors import DataError
 from lvmcore.recommend.latent_models import TableSummary, summarise
 
 __all__ = [
@@ -45,9 +51,11 @@ __all__ = [
     "category_levels",
     "column_profile",
     "dataset_of",
+    "files_choice",
     "has_paper_table",
     "histograms",
     "missing_cells",
+    "offers_files",
     "paper_table",
     "proposed_likelihoods",
     "proposed_roles",
@@ -84,6 +92,8 @@ def table(source: Source, reading: ReadingChoices) -> Table:
     """
     if isinstance(source, SampleChoice):
         return _sample(source.key)
+    if isinstance(source, FilesChoice):
+        return _registered(source, reading)
     return _uploaded(source, reading)
 
 
@@ -123,6 +133,35 @@ def _uploaded(upload: Upload, reading: ReadingChoices) -> Table:
     if reading.column_decimals is not None:
         how["column_decimals"] = dict(reading.column_decimals)
     return read_table_sandboxed(upload.content, name=_title(upload.name), **how)
+
+
+@cached(max_entries=4, spinner="Reading a sample of the files", depends_on_store=False)
+def _registered(files: FilesChoice, reading: ReadingChoices) -> Table:
+    how = asdict(reading)
+    if reading.column_decimals is not None:
+        how["column_decimals"] = dict(reading.column_decimals)
+    return read_files_sandboxed(files.paths, name=files.name, **how)
+
+
+def offers_files() -> bool:
+    """Whether files of the server's machine can be registered in place."""
+    return data_folders.offers_files()
+
+
+def files_choice(text: str) -> FilesChoice:
+    """The files that a person named by their paths, one a line.
+
+    Raises:
+        DataError: a path does not exist, or this server may not read it.
+    """
+    sources = [line.strip() for line in text.splitlines() if line.strip()]
+    if not sources:
+        raise DataError("No path was given: expected a file, or a folder of files.")
+    paths = data_folders.allowed_files(sources)
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(repr(file_stamp(path)).encode())
+    return FilesChoice(files_name(sources), digest.hexdigest(), tuple(map(str, paths)))
 
 
 def _title(filename: str) -> str:

@@ -34,7 +34,23 @@ class Upload:
     content: bytes = field(repr=False)
 
 
-Source = SampleChoice | Upload
+@dataclass(frozen=True)
+class FilesChoice:
+    """Files of the server's machine that are read in place.
+
+    Attributes:
+        name: name of their table.
+        digest: SHA-256 of the stamps of the files as they were chosen, hexadecimal.
+        paths: the files, in the order of their rows.
+    """
+
+    name: str
+    digest: str
+    paths: tuple[str, ...]
+
+
+FileSource = Upload | FilesChoice
+Source = SampleChoice | FileSource
 
 
 @dataclass(frozen=True)
@@ -68,11 +84,11 @@ class FailedSource:
     """An upload that could not be read.
 
     Attributes:
-        upload: the file.
+        upload: the file, or the files.
         message: the error, with advice.
     """
 
-    upload: Upload
+    upload: FileSource
     message: str
 
 
@@ -81,12 +97,12 @@ class NewTableUpload:
     """An uploaded table of new rows.
 
     Attributes:
-        upload: the file.
+        upload: the file, or the files.
         reading: parsing options.
         problem: the error of reading it; None without one.
     """
 
-    upload: Upload
+    upload: FileSource
     reading: ReadingChoices = ReadingChoices()
     problem: str | None = None
 

@@ -13,7 +13,7 @@ from starlette.middleware import Middleware
 from app.web.access import LOOPBACK, LOOPBACK_NAMES, Access, is_loopback
 from app.web.request_guard import RequestGuard
 
-__all__ = ["grant", "lifespan", "middleware"]
+__all__ = ["grant", "is_shared", "lifespan", "middleware"]
 
 _granted: list[tuple[str, Access]] = []
 
@@ -26,6 +26,11 @@ def grant(listen: str, access: Access) -> None:
         access: who may ask; its names are completed by the setting server.allowedHosts.
     """
     _granted[:] = [(listen, access)]
+
+
+def is_shared() -> bool:
+    """Whether other machines can reach the dashboard."""
+    return bool(_granted) and _granted[-1][1].token is not None
 
 
 def middleware() -> list[Middleware]:

@@ -24,6 +24,12 @@ def _classify(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
     return classify.rows(options)
 
 
+def _files_in_place(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
+    from lvmcore.bench.latent import files_in_place
+
+    return files_in_place.rows(options)
+
+
 def _first_fit(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
     from lvmcore.bench.latent import first_fit
 
@@ -137,6 +143,7 @@ def _verdict(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
 
 BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], BenchmarkRow]]]] = {
     "classify": _classify,
+    "files-in-place": _files_in_place,
     "first-fit": _first_fit,
     "impute": _impute,
     "kernels": _kernels,

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from lvmcore.base.predictor import Predictor
 from lvmcore.cli.console import CommandConsole, ExitCode
-from lvmcore.cli.fit import read_source
+from lvmcore.cli.fit import read_source, stays_in_place
 from lvmcore.cli.output_files import check_outputs, table_writer, write_output, write_placements
+from lvmcore.cli.progress import ProgressMeter
 from lvmcore.data.dataset import Dataset
 from lvmcore.data.dataset_storage import load_dataset
 from lvmcore.data.date_scales import DateScale, date_scales_of_texts, is_dates
@@ -23,6 +27,9 @@ from lvmcore.data.table import Table
 from lvmcore.errors import DataError
 from lvmcore.export.filled_table import fill_table
 from lvmcore.export.tables import to_parquet_bytes
+from lvmcore.jobs.file_blocks.block_model import Application
+from lvmcore.jobs.file_blocks.job_parts import block_model, new_pool
+from lvmcore.jobs.file_blocks.parts import apply_to_files, part_paths
 from lvmcore.jobs.fitting import training_rows
 from lvmcore.jobs.impute import completed_table, imputed_features, refuse_complete_models
 from lvmcore.jobs.predict import predict_rows
@@ -36,6 +43,7 @@ from lvmcore.prediction.new_table import (
 from lvmcore.prediction.placement import most_probable, place_rows
 from lvmcore.prediction.target_predictions import has_prediction
 from lvmcore.prediction.target_rows import target_features
+from lvmcore.results import FitStep
 from lvmcore.runs.job_folder import JobFolder
 
 __all__ = ["impute", "predict", "transform"]
@@ -54,6 +62,8 @@ def transform(arguments: argparse.Namespace, console: CommandConsole) -> int:
     Raises:
         LatentboardError: the model, the table or the two together cannot be used.
     """
+    if stays_in_place(arguments):
+        return apply_in_place(arguments, "project", console)
     check_outputs(arguments.out, "--out")
     model = load(_model_path(arguments.model), "map")
     fitted = _fitted_rows(arguments, model)
@@ -85,6 +95,8 @@ def impute(arguments: argparse.Namespace, console: CommandConsole) -> int:
     Raises:
         LatentboardError: the model, the table or the two together cannot be used.
     """
+    if stays_in_place(arguments):
+        return apply_in_place(arguments, "impute", console)
     table_writer(arguments.out)  # refuses an unknown suffix
     model = load(_model_path(arguments.model), "map")
     refuse_complete_models(model)
@@ -121,6 +133,8 @@ def predict(arguments: argparse.Namespace, console: CommandConsole) -> int:
     Raises:
         LatentboardError: the model, the table or the two together cannot be used.
     """
+    if stays_in_place(arguments):
+        return apply_in_place(arguments, "predict", console)
     write = table_writer(arguments.out)
     model = load(_model_path(arguments.model), "target")
     folder = JobFolder(arguments.model)
@@ -145,6 +159,73 @@ def predict(arguments: argparse.Namespace, console: CommandConsole) -> int:
     console.say_metrics(found.metrics, "{:g}".format)
     console.say(f"Kept in {arguments.out}")
     return ExitCode.OK
+
+
+def apply_in_place(
+    arguments: argparse.Namespace, application: Application, console: CommandConsole
+) -> int:
+    """Apply a model to files that stay in place, block by block, by several processes.
+
+    Args:
+        arguments: the parsed command line; ``out`` is a folder.
+        application: what is computed.
+        console: the output.
+
+    Returns:
+        The exit status: 0, or 130 after Ctrl-C, which keeps the parts that are done.
+
+    Raises:
+        LatentboardError: the model, the files or the two together cannot be used.
+    """
+    path = _model_path(arguments.model)
+    folder = JobFolder(arguments.model)
+    target = folder.spec().target if folder.exists() else ""
+    model: AnyModel = load(path, "target" if application == "predict" else "map")
+    if application == "impute" and not isinstance(model, Predictor):
+        refuse_complete_models(model)
+    fitted = _fitted_rows(arguments, model)
+    table = read_source(arguments, fitted)
+    roles = _with_row_id(arguments, propose_new_table_roles(model, table, fitted), console)
+    if application == "project":
+        roles = _roles(arguments, model, table, fitted, console)
+    elif application == "predict":
+        roles = NewTableRoles(roles.row_id)
+    rows = read_new_table(
+        model, table, fitted, roles, _codes(arguments), _date_scales(arguments)
+    ).dataset
+    _say_notes(console, table, rows)
+    blocks = block_model(
+        application,
+        path,
+        model,
+        rows,
+        fitted,
+        target=target,
+        surprise=bool(getattr(arguments, "surprise", False)),
+        details=bool(getattr(arguments, "details", False)),
+        codes=_codes(arguments),
+        date_scales=_date_scales(arguments),
+    )
+    try:
+        with console.meter() as meter:
+            tell = partial(_show_rows, meter, time.monotonic())
+            n = apply_to_files(
+                blocks, arguments.out, new_pool(arguments.workers, arguments.cluster), tell
+            )
+    except KeyboardInterrupt:
+        console.error(f"Stopped; the parts that are done are kept in {arguments.out}.")
+        return ExitCode.INTERRUPTED
+    parts = len(part_paths(arguments.out))
+    console.say(f"{n:,} rows done by {model.title}, in {parts:,} Parquet files.")
+    console.say(f"Kept in {arguments.out}")
+    return ExitCode.OK
+
+
+def _show_rows(meter: ProgressMeter, began: float, done: int, total: int) -> bool:
+    """Show the number of rows that are done; False, as nothing stops them."""
+    if done:
+        meter.show(FitStep(done, max(done, total), time.monotonic() - began, math.nan))
+    return False
 
 
 def _say_notes(

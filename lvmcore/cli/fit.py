@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 from lvmcore.base.predictor import Predictor
 from lvmcore.cli.choose_model import chosen_model
@@ -21,7 +22,7 @@ from lvmcore.data.date_scales import date_scale_texts, is_dates
 from lvmcore.data.new_tables.matching_dataset import binary_codes
 from lvmcore.data.number_questions import known_answers
 from lvmcore.data.proposed_roles import propose_label, propose_row_id
-from lvmcore.data.readers.sandbox import read_table_sandboxed
+from lvmcore.data.readers.sandbox import read_files_sandboxed, read_table_sandboxed
 from lvmcore.data.samples.paper_datasets import load_paper
 from lvmcore.data.samples.samples import load_sample
 from lvmcore.data.table import Table
@@ -43,7 +44,7 @@ from lvmcore.runs.job_folder import JobFolder
 from lvmcore.runs.job_state import JobState, Reason
 from lvmcore.runs.store import Store
 
-__all__ = ["fit", "read_likelihood_options", "read_source"]
+__all__ = ["fit", "read_likelihood_options", "read_source", "stays_in_place"]
 
 #: COLUMN=ordinal(low < high): the levels may have an equals sign.
 _ORDINAL = re.compile(r"(.*?)(=)\s*(ordinal\s*\(.*\)\s*)", re.IGNORECASE | re.DOTALL)
@@ -104,7 +105,7 @@ def _should_stop(folder: JobFolder, pressed: Callable[[], bool]) -> Reason | Non
 
 
 def read_source(arguments: argparse.Namespace, fitted: Dataset | None = None) -> Table:
-    """The table of a command line: a file, ``sample:NAME`` or ``paper:NAME``.
+    """The table of a command line: a file, ``sample:NAME`` or ``paper:NAME``; or a sample of files.
 
     Args:
         arguments: the parsed command line.
@@ -113,6 +114,15 @@ def read_source(arguments: argparse.Namespace, fitted: Dataset | None = None) ->
     Raises:
         DataError: it cannot be read.
     """
+    if stays_in_place(arguments):
+        return read_files_sandboxed(
+            [arguments.data, *arguments.more],
+            delimiter=arguments.delimiter,
+            encoding=arguments.encoding,
+            decimal=arguments.decimal,
+            header=arguments.header,
+            missing=_missing(arguments.missing),
+        )
     kind, colon, name = arguments.data.partition(":")
     if colon and kind == "sample":
         return load_sample(name)
@@ -122,6 +132,11 @@ def read_source(arguments: argparse.Namespace, fitted: Dataset | None = None) ->
     table = _read_file(arguments, chosen)
     as_fitted = {} if fitted is None else known_answers(table.questions, fitted.column_decimals)
     return _read_file(arguments, as_fitted | chosen) if as_fitted else table
+
+
+def stays_in_place(arguments: argparse.Namespace) -> bool:
+    """Whether the files of a command line stay in place: several, a folder, or by an option."""
+    return bool(arguments.in_place or arguments.more or Path(arguments.data).expanduser().is_dir())
 
 
 def _read_file(arguments: argparse.Namespace, column_decimals: Mapping[str, str]) -> Table:

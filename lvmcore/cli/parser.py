@@ -31,8 +31,9 @@ def build_parser() -> argparse.ArgumentParser:
     bench = commands.add_parser("bench", help="measure accuracy and speed, with references")
     bench.add_argument(
         "name",
-        help="all, classify, first-fit, impute, kernels, ldgd, map-methods, maps, mixed, mnist, "
-        "precision, psi, qep, s-curve, shards, short-tables, sod-dgp, srflvm or verdict",
+        help="all, classify, files-in-place, first-fit, impute, kernels, ldgd, map-methods, maps, "
+        "mixed, mnist, precision, psi, qep, s-curve, shards, short-tables, sod-dgp, srflvm "
+        "or verdict",
     )
     bench.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
     bench.add_argument("--full", action="store_true", help="the long version, as published")
@@ -53,8 +54,10 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     add = fit.add_argument
     add(
         "data",
-        help="a file (CSV, TSV, JSON lines, XLSX, NPZ, Parquet, H5AD), sample:NAME or paper:NAME",
+        help="a file (CSV, TSV, JSON lines, XLSX, NPZ, Parquet, H5AD), sample:NAME or paper:NAME; "
+        "or a folder of Parquet or CSV files, which stay in place",
     )
+    _add_files(fit)
     add("--model", default="auto", metavar="KEY",
         help="see `lvmcore models`; auto proposes one for the table (default)")  # fmt: skip
     add(
@@ -134,9 +137,25 @@ def _add_application(parser: argparse.ArgumentParser, formats: str) -> None:
     """The arguments of a command that applies a fitted model to a table."""
     add = parser.add_argument
     add("model", type=Path, metavar="MODEL", help="a model file, or the folder of a run")
-    add("data", help="a file in any format of fit, sample:NAME or paper:NAME")
-    add("--out", type=Path, required=True, metavar="FILE", help=f"what to write: {formats}")
+    add("data", help="a file or folder in any format of fit, sample:NAME or paper:NAME")
+    _add_files(parser)
+    add("--out", type=Path, required=True, metavar="FILE",
+        help=f"what to write: {formats}; for files that stay in place a folder of Parquet files, "
+        "one for each block of rows, of which those that exist are not computed again")  # fmt: skip
+    add("--workers", type=int, metavar="N",
+        help="processes for files that stay in place (default: one a core)")  # fmt: skip
+    add("--cluster", nargs="?", const="auto", metavar="ADDRESS",
+        help="send blocks of rows of files that stay in place to a Ray cluster: host:port, or "
+        "auto (default)")  # fmt: skip
     _add_row_id(parser)
+
+
+def _add_files(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("more", nargs="*", metavar="FILE", help="further files of the same table")
+    add("--in-place", action="store_true",
+        help="read a Parquet or CSV file block by block where it is, as for a folder or several "
+        "files: for tables larger than memory")  # fmt: skip
 
 
 def _add_row_id(parser: argparse.ArgumentParser) -> None:
@@ -163,6 +182,9 @@ def _add_transform(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     add("--abstain", type=_probability, default=0.5, metavar="P",
         help="smallest probability of the predicted class; rows below are undecided "
         "(default: 0.5)")  # fmt: skip
+    add("--surprise", action="store_true",
+        help="also measure how unusual rows of files that stay in place are, which takes longer "
+        "than their positions (always done for other tables)")  # fmt: skip
     add("--fitted", metavar="FILE",
         help="the table of the fit, if MODEL is a file or a folder outside the dashboard's "
         "store: needed to measure how unusual rows are")  # fmt: skip

@@ -101,11 +101,12 @@ def build_dataset(table: "Table", choice: ColumnRoles, *, name: str | None) -> D
     _note_held_out(held_out, choice, notes)
     X = np.ascontiguousarray(matrix[keep])
     X[:, log1p] = np.log1p(X[:, log1p])
+    positions = keep if table.files is None else table.files.positions(keep)
     return Dataset(
         X=X,
         feature_names=names,
-        row_ids=row_ids(frame, choice.row_id, keep),
-        rows=keep,
+        row_ids=row_ids(frame, choice.row_id, positions),
+        rows=positions,
         frame=frame,
         name=name if name is not None else table.name,
         labels=columns[choice.labels[0]] if columns else None,
@@ -123,10 +124,16 @@ def build_dataset(table: "Table", choice: ColumnRoles, *, name: str | None) -> D
         },
         date_scales=scales,
         texts=None if table.texts is None else table.texts.take(keep),
+        files=table.files,
     )
 
 
 def _check_columns(table: "Table", choice: ColumnRoles) -> None:
+    if table.files is not None and choice.hold_out:
+        raise DataError(
+            f"No rows of {table.name!r} can be held out: its files stay in place, and only a "
+            "sample of their rows is read here. Keep a file of other rows for the comparison."
+        )
     known = {column.name for column in table.columns}
     lists = {"features": choice.features, "log1p": choice.log1p, "one_hot": choice.one_hot}
     for what, given in lists.items():
@@ -347,7 +354,7 @@ def _note_held_out(held_out: NDArray[np.bool_], choice: ColumnRoles, notes: list
 
 
 def row_ids(frame: pd.DataFrame, row_id: str | None, keep: NDArray[np.intp]) -> RowNames:
-    """Names of the rows at positions ``keep``, whose cells are in ``frame``; unique."""
+    """Unique names of the rows in ``frame``, which are at positions ``keep`` of the table."""
     if row_id is None:
         return RowNumbers(keep)
     ids = labels_as_text(frame[row_id]).tolist()

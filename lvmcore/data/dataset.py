@@ -14,6 +14,7 @@ from lvmcore.data.cell_texts import CellTexts
 from lvmcore.data.column_names import check_unique
 from lvmcore.data.date_scales import DateScale, date_scale_texts
 from lvmcore.data.row_numbers import RowNames, RowNumbers, json_chunks
+from lvmcore.data.table_files import TableFiles
 from lvmcore.errors import DataError
 
 __all__ = ["Dataset", "labels_as_text"]
@@ -55,9 +56,10 @@ class Dataset:
         date_scales: Unit and origin of each feature that is a column of dates, by its name.
         texts: Texts of the cells of the frame, where it was read from a text file; part of no
             digest.
+        files: The files of which the rows are a sample; None for a dataset that holds all rows.
         digest: sha256 over X, the labels, all names, the frame, the image shape, each mask that
-            is not all False, and the further labels, chosen likelihoods and scales of dates where
-            there are any.
+            is not all False, and the further labels, chosen likelihoods, scales of dates and files
+            where there are any.
     """
 
     X: NDArray[np.float64]
@@ -77,6 +79,7 @@ class Dataset:
     likelihoods: Mapping[str, str] = field(default_factory=dict)
     date_scales: Mapping[str, DateScale] = field(default_factory=dict)
     texts: CellTexts | None = None
+    files: TableFiles | None = None
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -345,21 +348,27 @@ class Dataset:
         if self.date_scales:
             scales = sorted(date_scale_texts(self.date_scales).items())
             digest.update(json.dumps(["dates", scales]).encode())
+        if self.files is not None:
+            digest.update(json.dumps(["files", self.files.to_json()]).encode())
         return digest.hexdigest()
 
 
 def labels_as_text(values: pd.Series) -> NDArray[np.object_]:
     """Labels as strings, whole numbers without a decimal point; None for a missing label."""
-    texts: list[str | None] = []
-    for value in values.tolist():
+    if values.dtype == object:
+        return _texts(values.tolist())
+    codes, known = pd.factorize(values)  # each distinct label is converted once
+    found: NDArray[np.object_] = np.append(_texts(known.tolist()), np.array([None]))[codes]
+    return found
+
+
+def _texts(values: Sequence[Any]) -> NDArray[np.object_]:
+    labels = np.empty(len(values), dtype=object)
+    for place, value in enumerate(values):
         if value is None or pd.isna(value):
-            texts.append(None)
-        elif isinstance(value, float) and value.is_integer():
-            texts.append(str(int(value)))
-        else:
-            texts.append(str(value))
-    labels = np.empty(len(texts), dtype=object)
-    labels[:] = texts
+            continue
+        whole = isinstance(value, float) and value.is_integer()
+        labels[place] = str(int(value)) if whole else str(value)
     return labels
 
 

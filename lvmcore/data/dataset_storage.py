@@ -19,6 +19,7 @@ from lvmcore.data.cell_texts import CellTexts
 from lvmcore.data.dataset import Dataset
 from lvmcore.data.date_scales import date_scale_texts, date_scales_of_texts
 from lvmcore.data.row_numbers import RowNames, RowNumbers
+from lvmcore.data.table_files import TableFiles
 from lvmcore.errors import DataError
 
 __all__ = ["load_dataset", "save_dataset"]
@@ -69,6 +70,8 @@ def save_dataset(dataset: Dataset, folder: Path) -> Path:
         "date_scales": date_scale_texts(dataset.date_scales),
         "digest": dataset.digest,
     }
+    if dataset.files is not None:
+        meta["files"] = dataset.files.to_json()
     if dataset.texts is not None:
         meta["texts"] = {
             "delimiter": dataset.texts.delimiter,
@@ -189,6 +192,7 @@ def _assemble(meta: dict[str, Any], table: Any, texts: CellTexts | None) -> Data
         likelihoods=dict(meta.get("likelihoods", {})),  # likewise
         date_scales=date_scales_of_texts(meta.get("date_scales", {})),  # likewise
         texts=texts,
+        files=None if "files" not in meta else TableFiles.from_json(meta["files"]),
     )
 
 

@@ -17,6 +17,7 @@ from lvmcore.data.column_types import (
     label_like_names,
 )
 from lvmcore.data.number_questions import NumberQuestion
+from lvmcore.data.table_files import TableFiles
 from lvmcore.errors import DataError
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class Table:
         digest: sha256 of the bytes that were read and of the settings that were overridden.
         questions: The columns whose numbers allow two readings, with the one that was taken.
         texts: Texts of the cells of a text file; None for other formats and large files.
+        files: The files of which the frame is a sample; None for a table that was read whole.
     """
 
     name: str
@@ -86,6 +88,7 @@ class Table:
     digest: str
     questions: tuple[NumberQuestion, ...] = ()
     texts: CellTexts | None = None
+    files: TableFiles | None = None
 
     @classmethod
     def from_frame(

@@ -75,8 +75,9 @@ def check_log1p_cells(table: "Table", name: str, cells: NDArray[np.float64]) -> 
         cells = np.where(np.arange(len(cells)) == 0, np.nan, cells)
     low = np.flatnonzero((cells <= -1) & np.isfinite(cells))
     if low.size:
+        row = int(table.frame.index[low[0]]) + 1
         raise DataError(
-            f"Column {name!r} cannot be transformed by log(1 + x): row {low[0] + 1} has "
+            f"Column {name!r} cannot be transformed by log(1 + x): row {row} has "
             f"{cells[low[0]]:g}. Expected every cell above -1. Use the column without the "
             "transform, or correct the cell in the file."
         )

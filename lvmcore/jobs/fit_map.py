@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -10,6 +10,7 @@ from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.data.column_likelihoods import likelihood_text
 from lvmcore.data.dataset import Dataset
 from lvmcore.export.tables import to_parquet_bytes
+from lvmcore.jobs.file_rows import FileRows, density_sample, read_file_rows, refuse_files
 from lvmcore.jobs.fitting import StoppedError, fit_from_checkpoint, training_rows
 from lvmcore.jobs.job_kind import JobKind, Outcome, fit_outcome
 from lvmcore.likelihoods.catalogue import BY_COLUMN
@@ -24,6 +25,8 @@ __all__ = ["MapFit", "MapScore"]
 class MapFit(JobKind):
     """A fit of a map: ``model.safetensors``, ``embedding.parquet``, then ``metrics.json``.
 
+    A fit to registered files has ``all_rows.parquet`` with the positions of all rows, and
+    ``density.parquet`` with those of the density picture; the others are of the sample.
     A fit with several starts also has ``agreement.parquet``, the agreement of its starts by row;
     one with held-out rows ``held_out.parquet``, their positions on the map.
     """
@@ -33,13 +36,19 @@ class MapFit(JobKind):
     model: LatentVariableModel
     dataset: Dataset
     held_out: Dataset | None
+    all_rows: FileRows | None = None
 
     def prepare(self) -> None:
         """Select the rows of the fit."""
         self.model = make_model(self.context.spec, "map")
         whole = self.context.get_dataset()
+        if whole.files is not None:
+            self.all_rows = read_file_rows(self.context, whole, type(self.model))
         self.dataset, self.notes = training_rows(whole, type(self.model))
         self.held_out = whole.subset(whole.held_out) if whole.held_out.any() else None
+        if self.all_rows is not None:
+            found = self.all_rows
+            self.notes = (*self.notes, *found.rows.notes, found.note(len(self.dataset)))
         self._split()
         if getattr(self.model, "column_likelihood", None) == BY_COLUMN:
             self.model.set_params(column_likelihood=likelihood_text(self.dataset))
@@ -54,8 +63,12 @@ class MapFit(JobKind):
         if isinstance(self.context.fitted, LatentVariableModel):
             self.model = self.context.fitted
             return
-        X = pd.DataFrame(self.dataset.X, columns=list(self.dataset.transformed_names))
-        y = None if self.model.capabilities.labels == "none" else self.dataset.y
+        if self.all_rows is None:
+            X: Any = pd.DataFrame(self.dataset.X, columns=list(self.dataset.transformed_names))
+            y: Any = self.dataset.y
+        else:
+            X, y = self.all_rows.rows.X, self.all_rows.rows.y()
+        y = None if self.model.capabilities.labels == "none" else y
         model, monitor = self.model, self.context.monitor
         fit_from_checkpoint(
             self.context.folder,
@@ -67,9 +80,16 @@ class MapFit(JobKind):
     def write_results(self) -> None:
         """Write the model and the embedding."""
         files = self.context.folder.files
+        found = self.all_rows
+        whole = None if found is None else found.keep_sample(self.model, self.dataset)
         self.model.save(files.model)
         content = to_parquet_bytes(embedding_frame(self.model, self.dataset))
         write_atomically(files.embedding, content)
+        if found is not None and whole is not None:
+            write_atomically(files.density, to_parquet_bytes(density_sample(whole)))
+            uncertain = self.model.capabilities.uncertainty
+            found.write_map(whole, files.all_rows, uncertain=uncertain)
+            found.close()
 
     def outcome(self) -> Outcome:
         """The bound, its convergence, and the notes of the fit."""
@@ -88,7 +108,7 @@ class MapFit(JobKind):
             if placed is not None:
                 write_atomically(self.context.folder.files.held_out, to_parquet_bytes(placed))
         metrics = map_metrics(self.model, self.dataset, self.held_out)
-        starts = start_agreement(self.model, self.dataset)
+        starts = None if self.all_rows else start_agreement(self.model, self.dataset)
         if starts is not None:
             metrics |= starts.metrics
             if starts.rows is not None:
@@ -108,6 +128,7 @@ class MapScore(MapFit):
             scoring_split,  # a fit does not wait for its dependencies
         )
 
+        refuse_files(self.dataset, "A score on other rows")
         self.dataset, self.held_out = scoring_split(self.dataset, type(self.model))
 
     def work(self) -> None:

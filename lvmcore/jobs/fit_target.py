@@ -15,6 +15,7 @@ from lvmcore.evaluation.target_comparison import compare_target
 from lvmcore.evaluation.target_quality import target_metrics
 from lvmcore.evaluation.target_scores import target_comparison_to_json
 from lvmcore.export.tables import to_parquet_bytes
+from lvmcore.jobs.file_rows import refuse_files
 from lvmcore.jobs.fitting import StoppedError, fit_from_checkpoint
 from lvmcore.jobs.job_kind import JobKind, Outcome, fit_outcome
 from lvmcore.metrics.metric import Metric
@@ -51,6 +52,7 @@ class TargetFit(JobKind):
         """Select the rows of the fit and the held-out rows."""
         self.model = make_model(self.context.spec, "target")
         whole = self.context.get_dataset()
+        refuse_files(whole, f"A fit of {self.model.title} to a target")
         self.rows = rows = split_for_target(whole, self.model.task, self.context.spec)
         self.context.check_stop()
         held = int(rows.held_out.sum())

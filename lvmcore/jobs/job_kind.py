@@ -55,6 +55,11 @@ class JobContext:
         notes = state.notes if notes is None else notes
         self.folder.write_state(dataclasses.replace(state, stage=stage, notes=notes))
 
+    @property
+    def stop_requested(self) -> bool:
+        """Whether the run should stop."""
+        return self.monitor.should_stop() is not None
+
     def check_stop(self) -> None:
         """Raise if the run should stop.
 

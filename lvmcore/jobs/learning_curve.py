@@ -24,6 +24,7 @@ from lvmcore.evaluation.learning_curves import (
     nested_order,
 )
 from lvmcore.evaluation.target_quality import target_metrics
+from lvmcore.jobs.file_rows import refuse_files
 from lvmcore.jobs.fitting import StoppedError, training_rows
 from lvmcore.jobs.job_kind import JobKind, Outcome
 from lvmcore.metrics.metric import Metric
@@ -125,6 +126,7 @@ class LearningCurveFits(JobKind):
         check_design(spec.sizes, spec.repeats)
         make_model(spec)
         self.dataset = self.context.get_dataset()
+        refuse_files(self.dataset, "A learning curve")
         split = _split(self.dataset, spec, 0)
         left = rows_to_learn_from(self.dataset, spec, spec.repeats)
         if spec.sizes[-1] > left:

@@ -11,7 +11,7 @@ from typing import Any
 
 from lvmcore.data.dataset import Dataset
 from lvmcore.distributed.shards import ShardLostError
-from lvmcore.errors import CancelledError, LatentboardError
+from lvmcore.errors import CancelledError, DataError, LatentboardError
 from lvmcore.jobs.fitting import FitMonitor, StoppedError, describe_error
 from lvmcore.jobs.job_kind import JobContext, JobKind
 from lvmcore.models import AnyModel
@@ -34,6 +34,12 @@ _KINDS = {
     "impute": ("lvmcore.jobs.impute", "Imputation"),
     "predict": ("lvmcore.jobs.predict", "TargetPrediction"),
     "learning curve": ("lvmcore.jobs.learning_curve", "LearningCurveFits"),
+}
+#: The kinds of run whose dataset is a sample of files that stay in place.
+_KINDS_OF_FILES = {
+    "project": ("lvmcore.jobs.file_blocks.kinds", "FileProjection"),
+    "impute": ("lvmcore.jobs.file_blocks.kinds", "FileImputation"),
+    "predict": ("lvmcore.jobs.file_blocks.kinds", "FilePrediction"),
 }
 _INTERRUPTED = (
     "The fit was stopped from outside, with the dashboard or by the machine. What was fitted until "
@@ -75,7 +81,7 @@ def run_job(
     job: JobKind | None = None
     try:
         spec = folder.spec()
-        kind = _kind_of(spec)
+        kind = _kind_of(spec, store)
         state = dataclasses.replace(state, stage=kind.first_stage)
         folder.write_state(state)
         job = kind(JobContext(folder, spec, get_dataset, monitor, store, fitted))
@@ -107,9 +113,13 @@ def run_job(
     return _measure(job, state)
 
 
-def _kind_of(spec: JobSpec) -> type[JobKind]:
+def _kind_of(spec: JobSpec, store: Store | None) -> type[JobKind]:
     name = "fit to a target" if spec.kind == "fit" and spec.target else spec.kind
     module, member = _KINDS[name]
+    if store is not None and name in _KINDS_OF_FILES:
+        with suppress(DataError):  # the run itself says that its dataset is gone
+            if store.datasets.stays_in_place(spec.dataset):
+                module, member = _KINDS_OF_FILES[name]
     found: type[JobKind] = getattr(importlib.import_module(module), member)
     return found
 

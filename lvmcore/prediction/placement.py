@@ -23,6 +23,7 @@ __all__ = [
     "UNUSUAL",
     "Placement",
     "features_of",
+    "fitted_surprise",
     "labels_of",
     "most_probable",
     "of_label_column",
@@ -35,7 +36,7 @@ UNUSUAL = 0.99
 #: Most rows of the fit that new rows are compared with; each is inferred by an optimisation.
 MOST_COMPARED = 2000
 SEED = 0
-_BLOCK = 256
+_BLOCK, _AMORTISED_BLOCK = 256, 2048
 _PROBABILITY_OF = "probability of "
 
 #: Called with the number of rows done and the total; True cancels.
@@ -67,6 +68,9 @@ def place_rows(
     rows: Dataset,
     fitted: Dataset | None,
     tell: Tell = lambda *_: False,
+    *,
+    surprise: bool = True,
+    known: FloatArray | None = None,
 ) -> Placement:
     """Infer the latent positions of new rows from their columns alone.
 
@@ -81,6 +85,9 @@ def place_rows(
         fitted: the rows that the model was fitted to; None if they are not available, which leaves
             out ``unusual``.
         tell: called with the progress; True cancels.
+        surprise: whether ``surprise`` and ``unusual`` are computed, which takes longer than the
+            positions do.
+        known: surprises of rows of the fit (``fitted_surprise``), in place of ``fitted``.
 
     Returns:
         The rows in their order, without those that the model cannot use for missing cells.
@@ -91,24 +98,29 @@ def place_rows(
         UnsupportedError: the model cannot place new rows.
     """
     rows, notes = _usable_rows(model, rows)
-    density = model.capabilities.density
+    density = model.capabilities.density and surprise
     compared = _fitted_sample(fitted) if density and fitted is not None else None
     total = len(rows) + (0 if compared is None else len(compared))
-    progress = _RowProgress(tell, total)
-    parts = [_row_results(model, block) for block in progress.blocks(features_of(model, rows))]
+    progress = _RowProgress(tell, total, _block_rows(model))
+    parts = [
+        _row_results(model, block, density=density)
+        for block in progress.blocks(features_of(model, rows))
+    ]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     known_columns = label_columns(model)
     metrics: dict[str, Metric] = {}
     if compared is not None and fitted is not None:
         fitted_blocks = progress.blocks(features_of(model, compared))
-        known = [_surprise(model, block) for block in fitted_blocks]
-        columns["unusual"] = _share_below(columns["surprise"], np.concatenate(known))
+        of_fit = [_surprise(model, block) for block in fitted_blocks]
+        columns["unusual"] = _share_below(columns["surprise"], np.concatenate(of_fit))
         metrics["unusual_rows"] = _unusual_rows_metric(
             columns["unusual"], len(compared), len(fitted)
         )
+    elif density and known is not None:
+        columns["unusual"] = _share_below(columns["surprise"], known)
     elif density:
         notes = (*notes, "Unusual rows are not marked: the rows of the fit are not available.")
-    else:
+    elif surprise:
         notes = (*notes, f"{model.title} has no density, so it cannot tell which rows are unusual.")
     named: dict[str, Any] = {"row_id": rows.row_ids.tolist()}
     if rows.labels is not None:
@@ -118,6 +130,13 @@ def place_rows(
             if labels is not None:
                 metrics |= column.figures(_label_metrics(column, labels, columns))
     return Placement(pd.DataFrame(named | columns), metrics, notes)
+
+
+def fitted_surprise(model: LatentVariableModel, fitted: Dataset) -> FloatArray:
+    """The surprises of rows of the fit, or of ``MOST_COMPARED`` of them, for ``place_rows``."""
+    X = features_of(model, _fitted_sample(fitted))
+    size = _block_rows(model)
+    return np.concatenate([_surprise(model, X[at : at + size]) for at in range(0, len(X), size)])
 
 
 def features_of(model: LatentVariableModel, rows: Dataset) -> pd.DataFrame | FloatArray:
@@ -231,19 +250,25 @@ class _RowProgress:
 
     tell: Tell
     total: int
+    size: int
     done: int = 0
 
     def blocks(self, X: Any) -> Iterator[Any]:
         """Blocks of the rows of X; the progress is reported after each."""
-        for start in range(0, len(X), _BLOCK):
-            block = X[start : start + _BLOCK]
+        for start in range(0, len(X), self.size):
+            block = X[start : start + self.size]
             yield block
             self.done += len(block)
             if self.tell(self.done, self.total):
                 raise CancelledError("Stopped before all rows were placed.")
 
 
-def _row_results(model: Any, X: Any) -> dict[str, NDArray[Any]]:
+def _block_rows(model: LatentVariableModel) -> int:
+    """Rows between two reports: many where a network infers each in one pass."""
+    return _AMORTISED_BLOCK if model.capabilities.amortised else _BLOCK
+
+
+def _row_results(model: Any, X: Any, *, density: bool) -> dict[str, NDArray[Any]]:
     """Latent positions, class probabilities and surprise of some rows, by column."""
     posterior = model.posterior(X)
     sd = np.sqrt(posterior.variance) if model.capabilities.uncertainty else None
@@ -259,7 +284,7 @@ def _row_results(model: Any, X: Any) -> dict[str, NDArray[Any]]:
                 named(f"{_PROBABILITY_OF}{name}"): probability[:, k]
                 for k, name in enumerate(column.classes)
             }
-    if model.capabilities.density:
+    if density:
         columns["surprise"] = _surprise(model, X)
     return columns
 

@@ -14,7 +14,7 @@ from lvmcore.errors import DataError
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.preprocessing.table_rows import TableRows
 
-__all__ = ["MemoryMappedRows", "check_file_length", "column_names"]
+__all__ = ["MemoryMappedRows", "check_file_length", "column_names", "release_pages"]
 
 
 class MemoryMappedRows(TableRows):
@@ -50,11 +50,30 @@ class MemoryMappedRows(TableRows):
         else:
             rows = np.asarray(self._data[positions], dtype=np.float64)
         Y = self._standardiser.transform(rows)
+        if isinstance(positions, slice):  # a pass over all rows: it does not come back soon
+            release_pages(self._data)
         if self.complete:
             return torch.as_tensor(Y).to(self.like), None
         observed = ~np.isnan(Y)
         Y[~observed] = 0.0
         return torch.as_tensor(Y).to(self.like), torch.as_tensor(observed).to(self.like.device)
+
+
+def release_pages(X: Any) -> None:
+    """Take the pages of a memory map that is only read out of this process's memory.
+
+    They stay in the system's file cache, from which they are mapped again when they are read.
+    """
+    base = X
+    while isinstance(base, np.ndarray):
+        base = base.base
+    advice = getattr(mmap, "MADV_DONTNEED", None)
+    if advice is None or not isinstance(base, mmap.mmap):
+        return
+    with memoryview(base) as pages:
+        read_only = pages.readonly
+    if read_only:  # the changes of another map would be lost
+        base.madvise(advice)
 
 
 def column_names(X: Any) -> tuple[str, ...] | None:

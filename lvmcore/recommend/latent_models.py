@@ -54,7 +54,13 @@ MOST_ROWS_BY_COLUMN = 2000
 
 #: Reasons for which a model cannot be fitted to a table.
 Obstacle = Literal[
-    "no label", "one class", "one class further", "few whole rows", "below 0", "no counts"
+    "on disk",
+    "no label",
+    "one class",
+    "one class further",
+    "few whole rows",
+    "below 0",
+    "no counts",
 ]
 
 
@@ -83,6 +89,7 @@ class TableSummary:
         cells: the narrowest type that all cells have.
         image: whether rows are images, whose integers are not counts.
         categories: number of columns of categories among the features, each one-hot.
+        on_disk: whether the rows stay in files; their numbers are then estimated by a sample.
     """
 
     rows: int
@@ -94,6 +101,7 @@ class TableSummary:
     cells: Cells = "any"
     image: bool = False
     categories: int = 0
+    on_disk: bool = False
 
     @property
     def likelihood_cells(self) -> Cells:
@@ -147,16 +155,22 @@ def summarise(dataset: Dataset) -> TableSummary:
     complete = int((~np.isnan(fitted.X)).all(axis=1).sum())
     labels = [] if fitted.labels is None else fitted.labels.tolist()
     further = list(fitted.label_columns)[1:]
+    n, scale = len(fitted), 1.0
+    if fitted.files is not None and fitted.files.n_rows is not None:
+        n = fitted.files.n_rows
+        scale = n / len(fitted)
+        complete = round(scale * complete)
     return TableSummary(
         rows=complete,
         columns=fitted.X.shape[1],
         classes=len(fitted.classes),
-        unlabelled=labels.count(None),
-        incomplete=len(fitted) - complete,
+        unlabelled=round(scale * labels.count(None)),
+        incomplete=n - complete,
         further=tuple(len(fitted.label_classes(name)) for name in further),
         cells=cell_type(fitted.X),
         image=fitted.image_shape is not None,
         categories=len(one_hot_columns(fitted)),
+        on_disk=fitted.files is not None,
     )
 
 
@@ -188,6 +202,8 @@ def _advice(model: type[LatentVariableModel], shape: TableSummary) -> dict[str, 
 
 def obstacle(can: Capabilities, shape: TableSummary) -> Obstacle | None:
     """The reason why a model cannot be fitted to a table; None if it can."""
+    if shape.on_disk and not can.streams:
+        return "on disk"
     if can.labels == "required":
         if shape.classes == 0:
             return "no label"
@@ -217,6 +233,9 @@ def propose(models: Mapping[str, DeclaredModel], shape: TableSummary) -> Proposa
         shape: summary of the table.
     """
     n, columns, classes = shape.all_rows, shape.columns, shape.classes
+    if shape.on_disk:
+        key = "stochastic_gplvm" if shape.classes < 2 else "fast_ldgd"
+        return Proposal(key, "the rows stay on disk, and it reads them by mini-batches")
     if (n < FEW_ROWS or columns < FEW_COLUMNS) and "ppca" in models:
         small = f"{n:,} {'row' if n == 1 else 'rows'}, {columns} "
         small += "column" if columns == 1 else "columns"

@@ -28,6 +28,7 @@ Status = Literal["queued", "running", "done", "cancelled", "failed", "interrupte
 Stage = Literal[
     "waiting",
     "preparing",
+    "reading",
     "fitting",
     "placing",
     "predicting",
@@ -293,6 +294,7 @@ class Job:
             runs of earlier versions and without a fit.
         branch_step: step of the state from which a fit with more steps would continue; None without
             one.
+        has_parts: whether there are results of registered files, block by block.
         resumable: whether ``Store.resume`` accepts it.
     """
 
@@ -320,6 +322,7 @@ class Job:
     computation: Computation | None = None
     checkpoint_step: int | None = None
     branch_step: int | None = None
+    has_parts: bool = False
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -331,6 +334,7 @@ class Job:
         if self.status == "interrupted" or self.error == "DiskFull":
             return True
         kept = self.checkpoint_step is not None or self.spec.kind == "learning curve"
+        kept = kept or self.has_parts
         return self.status == "cancelled" and kept
 
     @property

@@ -158,6 +158,7 @@ class JobFolder:
             name=notes.name,
             note=notes.note,
             checkpoint_step=None if place is None else place[0],
+            has_parts=self.files.parts.is_dir(),
             branch_step=self.branches.step() if state.status == "done" else None,
         )
 

@@ -45,6 +45,9 @@ class RunFiles:
         events: the steps of the fit.
         model: the fitted model.
         embedding: positions of the rows on the map.
+        all_rows: positions of all rows of registered files, of which ``embedding`` has a sample.
+        density: positions of the rows that the density picture of such a map is drawn of.
+        parts: folder of the results of registered files, block by block.
         predictions: predictions of the target.
         hidden: means of the hidden units.
         completed: the table with its missing cells filled.
@@ -70,6 +73,9 @@ class RunFiles:
         self.events = folder / "events.jsonl"
         self.model = folder / "model.safetensors"
         self.embedding = folder / "embedding.parquet"
+        self.all_rows = folder / "all_rows.parquet"
+        self.density = folder / "density.parquet"
+        self.parts = folder / "parts"
         self.predictions = folder / "predictions.parquet"
         self.hidden = folder / "hidden.parquet"
         self.completed = folder / "completed.parquet"
@@ -97,6 +103,8 @@ class RunFiles:
         return (
             self.model,
             self.embedding,
+            self.all_rows,
+            self.density,
             self.predictions,
             self.hidden,
             self.agreement,

@@ -84,6 +84,14 @@ class StoredDatasets:
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"The dataset {digest} is damaged: it names no rows.") from error
 
+    def stays_in_place(self, digest: str) -> bool:
+        """Whether a dataset is a sample of files that stay in place, without reading its cells.
+
+        Raises:
+            DataError: there is no such dataset, or it is damaged.
+        """
+        return read_json(self._existing_path(digest) / "dataset.json").get("files") is not None
+
     def names(self) -> dict[str, str]:
         """Names of the datasets, by digest; one that cannot be read has a name that says so."""
         names = {}

@@ -26,7 +26,7 @@ ARROWS = [
         "random_features mcmc qep",
         "deep",
         "models.latent models.supervised models",
-        "data.tables data.text data.readers data.samples data.long_tables data.new_tables data",
+        "data.tables data.text data.readers data.samples data.new_tables data.long_tables data",
         "runs",
         "prediction",
         "evaluation export recommend",

@@ -44,6 +44,10 @@ _REFUSALS: dict[Obstacle, str] = {
         "Needs at least two rows without missing cells. Leave out the columns with most missing "
         "cells on the Data page."
     ),
+    "on disk": (
+        "Needs all rows in memory, and the files of this table stay on disk. Fast LDGD and the "
+        "stochastic Bayesian GPLVM read them by mini-batches."
+    ),
     "below 0": (
         "Needs cells of 0 or more, and some are below 0. Leave out such columns on the Data page."
     ),

@@ -35,6 +35,7 @@ from app.components.map.canvas import (
     draw_canvas,
     zoomed_ranges,
 )
+from app.components.map.file_density import density_means, density_of_files, files_note
 from app.components.map.held_out_layer import (
     coloured_cells,
     held_out_note,
@@ -249,6 +250,8 @@ def _density(
     visible: canvas_scene.Ranges,
 ) -> tuple[str, canvas_scene.Ranges] | None:
     """Density picture of all rows, for a map with too many rows for markers."""
+    if fitted_map.dataset.files is not None:
+        return density_of_files(fitted_map, choices, visible)
     if len(points) <= MOST_DRAWN:
         return None
     colouring, selected = (
@@ -354,7 +357,10 @@ def _caption(
             f"The background is empty: the value is {number(float(grid.value[0, 0]), 3)} "
             "everywhere on this map."
         )
-    if len(rows.points) < len(fitted_map.mean):
+    means = density_means(fitted_map)
+    if means is not None and fitted_map.dataset.files is not None:
+        sentences.append(files_note(fitted_map, len(means)))
+    elif len(rows.points) < len(fitted_map.mean):
         sentences.append(
             f"The density in the background is that of all {count(len(fitted_map.mean), 'row')}. "
             f"{count(len(rows.points), 'row')} are drawn as markers, a random sample of the "

@@ -8,6 +8,7 @@ from app import navigation
 from app.components import current_dataset
 from app.components.number_choices import number_choices
 from app.components.table_upload import (
+    choose_files,
     choose_table,
     detected_format,
     has_reading_choices,
@@ -18,7 +19,7 @@ from app.formatting import count, listed, markdown
 from app.services import tables
 from app.shell.tour import tour_offer
 from app.state import choices
-from app.state.choices import RoleChoices, Upload
+from app.state.choices import FilesChoice, RoleChoices, Upload
 from app.state.session import session
 from app.views.data import column_roles
 from app.views.data.column_editor import column_editor, table_preview
@@ -34,6 +35,7 @@ def page() -> None:
     st.title("Data")
     tour_offer()
     choose_table()
+    choose_files("data", read_source)
     failed = session.failed_source
     if failed is not None:
         st.error(markdown(failed.message))
@@ -66,7 +68,7 @@ def _table_data(table: Table) -> None:
         st.markdown(markdown(tables.sample_description(source.key)))
     summary = st.container()
     open_notes = {question.note for question in table.questions if not question.chosen}
-    if isinstance(source, Upload):
+    if isinstance(source, Upload | FilesChoice):
         number_choices(source, table, session.reading, read_source)
     preview, detected = st.columns([2, 1], gap="medium")
     with preview:
@@ -76,7 +78,7 @@ def _table_data(table: Table) -> None:
         _notes(tuple(note for note in table.notes if note not in open_notes))
     with detected:
         detected_format(table)
-        if isinstance(source, Upload) and has_reading_choices(source, table):
+        if isinstance(source, Upload | FilesChoice) and has_reading_choices(source, table):
             with st.expander("Change how it is read"):
                 reading_form(source, table)
     roles = column_editor(table, current_dataset.roles(table))

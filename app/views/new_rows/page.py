@@ -10,7 +10,7 @@ from app.analysis.map.fitted_map import FittedMap
 from app.components import (
     table_upload,
 )
-from app.components.derived_run import DerivedRun, derived_run_panel
+from app.components.derived_run import DerivedRun, derived_run_panel, files_note
 from app.components.empty_states import fit_sample_button
 from app.components.new_table_checks import (
     NewTableUse,
@@ -81,6 +81,7 @@ def _infer(fitted_map: FittedMap) -> None:
     if job is not None:
         derived_run_panel(job, _PLACEMENT)
         if job.status == "done":
+            files_note(job)
             placements_panel(fitted_map, job)
 
 
@@ -121,6 +122,7 @@ def _uploader(fitted_map: FittedMap) -> None:
         args=(fitted_map.run, key),
         help="A table with the columns of the fit, in any of these formats.",
     )
+    table_upload.choose_files("new_rows", partial(read_new_table, fitted_map.run))
 
 
 def _back_button(job: Job) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 import streamlit as st
 
 from app.components import table_upload
-from app.components.derived_run import DerivedRun, derived_run_panel
+from app.components.derived_run import DerivedRun, derived_run_panel, files_note
 from app.components.download_buttons import table_downloads
 from app.components.new_table_checks import (
     NewTableUse,
@@ -45,11 +45,13 @@ def new_predictions_panel(fit: PredictionRun) -> None:
         args=(fit.job.id, key),
         help="A table with the columns of the fit, in any of these formats.",
     )
+    table_upload.choose_files("predict", partial(read_new_table, fit.job.id))
     given, job = session.new_table, _prediction_job(fit)
     read = partial(read_new_table, fit.job.id)
     if job is not None:
         derived_run_panel(job, _PREDICTION)
         if job.status == "done":
+            files_note(job)
             _predictions(fit, job)
     elif given is None:
         st.caption(

@@ -25,7 +25,7 @@ from lvmcore.data.long_tables.record_batches import (
 )
 from lvmcore.errors import ConfigError, DataError
 
-__all__ = ["MappedTable", "memory_mapped"]
+__all__ = ["MappedTable", "memory_mapped", "write_errors"]
 
 
 class MappedTable(np.memmap[Any, Any]):
@@ -166,7 +166,7 @@ def _new_array_file(
     path: Path, folder: str | PathLike[str] | None
 ) -> Iterator[tuple[Path, BinaryIO]]:
     """A temporary file to write the array to, renamed to its path when it is complete."""
-    with _write_errors(folder or tempfile.gettempdir()):
+    with write_errors(folder or tempfile.gettempdir()):
         where = Path(tempfile.mkdtemp(prefix="latentboard-") if folder is None else folder)
         where.mkdir(parents=True, exist_ok=True)
         target = where / f"{path.stem}.npy"
@@ -178,7 +178,7 @@ def _new_array_file(
         file = partial.open("wb")
     try:
         yield target, file
-        with _write_errors(where):
+        with write_errors(where):
             file.close()
             partial.replace(target)
     except BaseException:
@@ -191,8 +191,8 @@ def _new_array_file(
 
 
 @contextmanager
-def _write_errors(folder: str | PathLike[str]) -> Iterator[None]:
-    """Convert errors of writing to a DataError."""
+def write_errors(folder: str | PathLike[str]) -> Iterator[None]:
+    """Convert errors of writing an array to a folder to a DataError."""
     try:
         yield
     except OSError as error:
@@ -253,7 +253,7 @@ class _ArrayWriter:
                     f"The value in row {row}, column {name} of {self.source!r} is too large for "
                     "float32: choose dtype='float64'."
                 )
-        with _write_errors(self.folder):
+        with write_errors(self.folder):
             self.file.write(block.tobytes())
         self.n_rows += len(block)
 
@@ -261,7 +261,7 @@ class _ArrayWriter:
         """Write the header again, with the number of rows."""
         if not self.n_rows:
             raise DataError(f"{self.source!r} has no rows. Expected at least one.")
-        with _write_errors(self.folder):
+        with write_errors(self.folder):
             self.file.seek(0)
         self._header()
 
@@ -271,7 +271,7 @@ class _ArrayWriter:
             "fortran_order": False,
             "shape": (self.n_rows, len(self.names)),
         }
-        with _write_errors(self.folder):
+        with write_errors(self.folder):
             # NumPy's header leaves space for a larger number of rows.
             np.lib.format.write_array_header_1_0(self.file, facts)
             self.file.flush()

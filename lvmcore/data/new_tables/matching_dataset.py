@@ -24,7 +24,7 @@ from lvmcore.errors import DataError
 if TYPE_CHECKING:
     from lvmcore.data.table import Table
 
-__all__ = ["binary_codes", "matching_dataset"]
+__all__ = ["BinaryCode", "binary_codes", "column_codes", "matching_dataset"]
 
 #: The two values of a binary text column: those coded 0 and 1.
 BinaryCode = tuple[str, str]
@@ -37,7 +37,7 @@ def matching_dataset(
     row_id: str | None = None,
     label: str | Mapping[str, str] | None = None,
     origin: Dataset | None = None,
-    codes: Mapping[str, BinaryCode] | None = None,
+    codes: Mapping[str, BinaryCode | None] | None = None,
     date_scales: Mapping[str, DateScale] | None = None,
     missing_cells: bool = False,
 ) -> Dataset:
@@ -56,7 +56,8 @@ def matching_dataset(
             by default there are no labels.
         origin: The dataset that the model was fitted to, if available: binary text columns are
             coded as in it, and dates counted in its units since its origins.
-        codes: The codes of its binary text columns (`binary_codes`), if it is not available.
+        codes: The codes of its binary text columns (`binary_codes`), if it is not available, or in
+            place of its own; None for a column of numbers.
         date_scales: The units and origins of its dates, likewise.
         missing_cells: Whether an absent column counts as missing in every row.
 
@@ -78,7 +79,8 @@ def matching_dataset(
     if matching.missing:
         notes.append(matching.missing_note())
     known: dict[str, BinaryCode | DateScale | None] = {
-        **(dict(codes or {}) if origin is None else _origin_codes(matching, names, origin))
+        **({} if origin is None else _origin_codes(matching, names, origin)),
+        **(codes or {}),
     }
     scales = {**(date_scales or {}), **({} if origin is None else origin.date_scales)}
     scales = {
@@ -99,14 +101,15 @@ def matching_dataset(
     X[:, log1p] = np.log1p(X[:, log1p])
     frame = table.frame.iloc[keep].reset_index(drop=True)
     labels = {name: labels_as_text(frame[column]) for name, column in columns.items()}
+    positions = keep if table.files is None else table.files.positions(keep)
     return Dataset(
         X=X,
         feature_names=tuple(
             source.column if source.kind == "log1p" else name
             for name, source in zip(names, matching.sources, strict=True)
         ),
-        row_ids=row_ids(frame, row_id, keep),
-        rows=keep,
+        row_ids=row_ids(frame, row_id, positions),
+        rows=positions,
         frame=frame,
         name=table.name,
         labels=next(iter(labels.values()), None),
@@ -117,6 +120,7 @@ def matching_dataset(
         column_decimals={asked.column: asked.taken for asked in table.questions},
         date_scales=scales,
         texts=None if table.texts is None else table.texts.take(keep),
+        files=table.files,
     )
 
 
@@ -145,6 +149,20 @@ def binary_codes(dataset: Dataset) -> dict[str, BinaryCode]:
         if not _is_numeric(dataset.frame[name]):
             words[name] = _binary_code(dataset, d, name)
     return words
+
+
+def column_codes(
+    table: "Table", names: Sequence[str], origin: Dataset
+) -> dict[str, BinaryCode | None]:
+    """The codes of the columns of a fit's dataset by name; None for a column of numbers.
+
+    Args:
+        table: A table with these columns.
+        names: Names of the features, in the model's order.
+        origin: The dataset that the model was fitted to.
+    """
+    matching = match_columns(table, names, origin=_frame_columns(origin))
+    return _origin_codes(matching, names, origin)
 
 
 def _is_numeric(column: "pd.Series") -> bool:

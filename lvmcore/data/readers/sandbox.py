@@ -14,21 +14,25 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 
+from lvmcore.data.readers.files_table import load_files_table
 from lvmcore.data.readers.sandbox_transport import CONTENT, MEASURED, REQUEST, RESULT, load_result
 from lvmcore.data.size_limits import MAX_BYTES, too_large_error
 from lvmcore.data.source import file_size, table_name
 from lvmcore.data.table import Table
+from lvmcore.data.table_files import file_stamp, files_name, find_table_files
 from lvmcore.errors import DataError
 
-__all__ = ["SandboxLimits", "read_table_sandboxed"]
+__all__ = ["SandboxLimits", "read_files_sandboxed", "read_table_sandboxed"]
 
+#: Most rows of the sample of registered files, and bytes for which its process has memory.
+SAMPLE_ROWS, SAMPLE_LIMIT = 10_000, 64_000_000
 _POLL_SECONDS = 0.05
 #: -P: the current folder is not searched for modules.
 _WORKER_COMMAND = [sys.executable, "-P", "-m", "lvmcore.data.readers.sandbox_worker"]
@@ -131,12 +135,76 @@ def read_table_sandboxed(
         "how": how,
         "limits": asdict(limits),
     }
+    content = source if isinstance(source, bytes) else None
+    return _read(request, name, size, limits, content, load_result)
+
+
+def read_files_sandboxed(
+    sources: Sequence[str | PathLike[str]],
+    *,
+    name: str | None = None,
+    limits: SandboxLimits | None = None,
+    **how: str | int | bool | Sequence[str | float] | Mapping[str, str] | None,
+) -> Table:
+    """Register the files of a table that stay where they are: a sample of their rows is read.
+
+    Args:
+        sources: Parquet files or text files (CSV, TSV) of one table, or folders of such files.
+        name: Name of the table; by default that of the first source.
+        limits: Limits of the process that reads the sample.
+        how: Settings of `read_table` for text files: delimiter, encoding, decimal, header,
+            missing.
+
+    Returns:
+        A table of the sample, whose column types are proposals until all rows are read; its
+        ``files`` describe all rows.
+
+    Raises:
+        DataError: A file cannot be read, the files are not of one table, or their format cannot be
+            read block by block.
+    """
+    limits = limits or SandboxLimits()
+    paths = find_table_files(sources)
+    name = files_name(sources) if name is None else name
+    stamps = tuple(map(file_stamp, paths))
+    request = {
+        "path": None,
+        "files": [os.fspath(path) for path in paths],
+        "sample_rows": SAMPLE_ROWS,
+        "sample_bytes": SAMPLE_LIMIT,
+        "name": name,
+        "how": how,
+        "limits": asdict(limits),
+    }
+    return _read(
+        request, name, SAMPLE_LIMIT, limits, None, lambda folder: load_files_table(folder, stamps)
+    )
+
+
+def _read(
+    request: Mapping[str, object],
+    name: str,
+    size: int,
+    limits: SandboxLimits,
+    content: bytes | None,
+    load: Callable[[Path], Table],
+) -> Table:
+    """Have a request answered by a reading process.
+
+    Args:
+        request: The request.
+        name: Name of the table.
+        size: Size of the content, in bytes.
+        limits: Limits of the process.
+        content: The content; None if it is at the path of the request.
+        load: Reads the result from the folder of the process.
+    """
     with ExitStack() as stack:
         try:
             place = tempfile.TemporaryDirectory(prefix="latentboard-reading-")
             folder = Path(stack.enter_context(place))
-            if isinstance(source, bytes):
-                (folder / CONTENT).write_bytes(source)
+            if content is not None:
+                (folder / CONTENT).write_bytes(content)
             (folder / REQUEST).write_text(json.dumps(request), encoding="utf-8")
         except OSError as error:
             raise DataError(
@@ -146,7 +214,7 @@ def read_table_sandboxed(
         code = _run_worker(folder, name, size, limits)
         if not (folder / RESULT).is_file():
             raise _exit_error(name, code, _measured_size(folder, size), limits)
-        return load_result(folder)
+        return load(folder)
 
 
 def _run_worker(folder: Path, name: str, size: int, limits: SandboxLimits) -> int:

@@ -20,13 +20,14 @@ __all__ = [
     "MEASURED",
     "REQUEST",
     "RESULT",
+    "SAMPLE",
     "load_result",
     "save_error",
     "save_table",
 ]
 
 #: Files in the folder of a reading process.
-CONTENT, REQUEST, MEASURED = "content", "request.json", "size"
+CONTENT, REQUEST, MEASURED, SAMPLE = "content", "request.json", "size", "sample.json"
 RESULT, _CELLS, _TEXTS = "answer.json", "cells.arrow", "texts.arrow"
 
 

@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import astuple
 from pathlib import Path
+from typing import Any
 
 from lvmcore.data.readers.anndata import h5ad_size
+from lvmcore.data.readers.file_sample import sample_files
 from lvmcore.data.readers.hdf5 import is_gzipped_hdf5, is_hdf5
 from lvmcore.data.readers.parquet import (
     is_parquet,
@@ -25,6 +27,7 @@ from lvmcore.data.readers.sandbox_transport import (
     CONTENT,
     MEASURED,
     REQUEST,
+    SAMPLE,
     save_error,
     save_table,
 )
@@ -55,10 +58,14 @@ def main(folder: Path) -> None:
     measured = ContentSize(0)
     _be_ended_first()
     try:
-        path = folder / CONTENT if request["path"] is None else Path(request["path"])
-        measured = ContentSize(file_size(path))
-        _set_limits(limits, measured)
-        raw = read_file(path, limits.max_bytes, name)
+        if "files" in request:
+            _set_limits(limits, ContentSize(request["sample_bytes"]))
+            raw = _sample(request, folder)
+        else:
+            path = folder / CONTENT if request["path"] is None else Path(request["path"])
+            measured = ContentSize(file_size(path))
+            _set_limits(limits, measured)
+            raw = read_file(path, limits.max_bytes, name)
         for measured in measure(raw, name, limits.max_bytes):
             (folder / MEASURED).write_text(json.dumps(astuple(measured)))
             _set_limits(limits, measured)
@@ -70,6 +77,14 @@ def main(folder: Path) -> None:
         save_error(memory_error(name, limits.memory_limit(measured)), folder)
     except BaseException as error:  # a panic of a library in Rust is no Exception
         save_error(_unexpected_error(name, error), folder)
+
+
+def _sample(request: dict[str, Any], folder: Path) -> bytes:
+    """A file with the sample of a request, whose facts are written beside the result."""
+    found = sample_files([Path(path) for path in request["files"]], request["sample_rows"])
+    facts = {"rows": found.rows, "sampled": found.sampled}
+    (folder / SAMPLE).write_text(json.dumps(facts), encoding="utf-8")
+    return found.content
 
 
 def content_size(raw: bytes, name: str, max_bytes: int) -> int:

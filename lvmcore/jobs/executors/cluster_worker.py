@@ -5,6 +5,9 @@ input, SIGTERM, and the end of that input. It holds the lock of the run, starts 
 that has room, sends it the run and its datasets, and writes what the node reports to the folder of
 the run. When the node is lost, the process puts the run back in the queue, to go on from the
 checkpoint that arrived last, and ends with ``NODE_LOST``.
+
+A run of registered files is computed in the process itself, as the nodes need not have the files;
+the blocks of rows that a model is applied to are sent to the nodes.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from lvmcore.jobs.executors.node_worker import (
 )
 from lvmcore.jobs.executors.requirements import Requirements, requirements
 from lvmcore.jobs.parent_process import ParentWatch, read_request
+from lvmcore.jobs.run_job import run_job
 from lvmcore.runs.job_folder import JobFolder
 from lvmcore.runs.store import Store
 
@@ -214,6 +218,13 @@ def _execute(ray: Any, home: Path, name: str) -> int:
                 return 0
             watch = ParentWatch(folder)
             watch.start()
+            spec = folder.spec()
+            if store.datasets.stays_in_place(spec.dataset):  # only this machine has the files
+                run_job(
+                    folder, lambda: store.datasets.get(spec.dataset), watch.should_stop, store=store
+                )
+                watch.finish()
+                return 0
             ended = ClusterRun(ray, store, folder, watch).execute()
             watch.finish()
         return ended if ended == NODE_LOST else _end_like(ended)

@@ -1,0 +1,1 @@
+"""Fitted models applied to the rows of registered files, block by block."""
