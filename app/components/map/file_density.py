@@ -37,10 +37,14 @@ def density_means(fitted_map: FittedMap) -> NDArray[np.float64] | None:
         return None
 
 
-def files_note(fitted_map: FittedMap, drawn: int) -> str:
-    """What the density and the markers of a map of registered files are of."""
-    return (
+def files_note(fitted_map: FittedMap) -> list[str]:
+    """What the density and the markers of a map of registered files are of; empty for others."""
+    means = density_means(fitted_map)
+    if means is None:
+        return []
+    drawn = len(means)
+    return [
         f"The density in the background is that of {count(drawn, 'row')} of the files (all, or a "
         f"random sample with seed 0). The markers, colours and selections are of the sample "
         f"of {count(len(fitted_map.mean), 'row')} that the Data page shows."
-    )
+    ]

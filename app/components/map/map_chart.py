@@ -35,7 +35,7 @@ from app.components.map.canvas import (
     draw_canvas,
     zoomed_ranges,
 )
-from app.components.map.file_density import density_means, density_of_files, files_note
+from app.components.map.file_density import density_of_files, files_note
 from app.components.map.held_out_layer import (
     coloured_cells,
     held_out_note,
@@ -254,10 +254,8 @@ def _density(
         return density_of_files(fitted_map, choices, visible)
     if len(points) <= MOST_DRAWN:
         return None
-    colouring, selected = (
-        _colouring(fitted_map, choices),
-        row_analysis.current_selection_mask(fitted_map),
-    )
+    colouring = _colouring(fitted_map, choices)
+    selected = row_analysis.current_selection_mask(fitted_map)
     picture = density.density_picture(
         points, colouring, visible, selected=selected, dark=choices.dark
     )
@@ -357,10 +355,8 @@ def _caption(
             f"The background is empty: the value is {number(float(grid.value[0, 0]), 3)} "
             "everywhere on this map."
         )
-    means = density_means(fitted_map)
-    if means is not None and fitted_map.dataset.files is not None:
-        sentences.append(files_note(fitted_map, len(means)))
-    elif len(rows.points) < len(fitted_map.mean):
+    sentences += files_note(fitted_map)
+    if fitted_map.dataset.files is None and len(rows.points) < len(fitted_map.mean):
         sentences.append(
             f"The density in the background is that of all {count(len(fitted_map.mean), 'row')}. "
             f"{count(len(rows.points), 'row')} are drawn as markers, a random sample of the "
