@@ -20,10 +20,14 @@ def choose_class_style(run: str, *, key: str) -> CategoryStyle | None:
         key: widget key of the choice.
 
     Returns:
-        None without labels, or if the data were deleted.
+        None without labels, if the data were deleted, or for a fit to all rows of files, of which
+        the dataset has a sample.
     """
     try:
-        labels = list(fitted_maps.fitted_dataset(run).label_columns)
+        dataset = fitted_maps.fitted_dataset(run)
+        if dataset.files is not None:
+            return None
+        labels = list(dataset.label_columns)
         if len(labels) < 2:
             return fitted_maps.class_style(run)
         titles = distinct_titles(shortened(name) for name in labels)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from app.analysis.tables.row_counts import rows_in_words
 from app.components import current_dataset
 from app.formatting import count, distinct_titles, shortened, when
 from app.services import runs, server
@@ -49,7 +50,7 @@ def _data_panel() -> None:
         st.text("cannot be read")
         return
     st.text(shortened(dataset.name, 28))
-    st.caption(f"{count(len(dataset.X), 'row')}, {count(dataset.X.shape[1], 'feature')}")
+    st.caption(f"{rows_in_words(dataset)}, {count(dataset.X.shape[1], 'feature')}")
 
 
 def _run_panel(drawn: str | None) -> None:

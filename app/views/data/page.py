@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app import navigation
+from app.analysis.tables.row_counts import rows_in_words
 from app.components import current_dataset
 from app.components.number_choices import number_choices
 from app.components.table_upload import (
@@ -117,7 +118,7 @@ def _summary(dataset: Dataset, known: tuple[str, ...] = ()) -> None:
     """The size of the dataset, its notes that are not known, and a link to the Fit page."""
     shape = tables.table_summary(dataset)
     text, button = st.columns([4, 1], vertical_alignment="center")
-    parts = [count(len(dataset.X), "row"), count(shape.columns, "feature")]
+    parts = [rows_in_words(dataset), count(shape.columns, "feature")]
     if shape.further:
         classes = " and ".join(str(n) for n in (shape.classes, *shape.further))
         parts.append(f"{count(1 + len(shape.further), 'label')} with {classes} classes")

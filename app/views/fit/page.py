@@ -9,6 +9,7 @@ import streamlit as st
 
 from app import navigation
 from app.analysis.tables.model_cards import MapCard, ModelCard
+from app.analysis.tables.row_counts import rows_in_words
 from app.components import current_dataset
 from app.components.empty_states import missing_run_warning
 from app.formatting import count, grouped, listed, markdown, shortened
@@ -58,7 +59,7 @@ def page() -> None:
 
 def _describe(dataset: Dataset, shape: TableSummary) -> str:
     """Size of the dataset and its labels, in a line."""
-    parts = [count(len(dataset.X), "row"), count(shape.columns, "feature")]
+    parts = [rows_in_words(dataset), count(shape.columns, "feature")]
     for name, n in zip(dataset.label_columns, (shape.classes, *shape.further), strict=False):
         title = "label" if name.casefold() == "label" else f"label {markdown(name)}"
         parts.append(f"{title} with {count(n, 'class', 'classes')}")

@@ -80,6 +80,28 @@ def test_a_folder_is_registered_fitted_and_applied(
     assert any("All 150 rows of the files are done" in info.value for info in again.info)
 
 
+def test_a_fit_with_labels_is_watched_though_the_dataset_is_a_sample(
+    folder: Path, open_page: OpenPage, wait: Wait
+) -> None:
+    for path in folder.iterdir():
+        part = pd.read_parquet(path)
+        part.assign(site=np.where(part["a"] > 0, "north", "south")).to_parquet(path)
+    page = open_page("data")
+    page.text_area[0].input(str(folder))
+    page.button(key=_register(page)).click().run()
+    assert any("300 rows, 4 features, label with 2 classes" in text.value for text in page.markdown)
+    choice = tables.files_choice(str(folder))
+    table = tables.table(choice, ReadingChoices())
+    dataset = tables.dataset_of(table, tables.proposed_roles(table))
+    run = runs.start_fit(dataset, "fast_ldgd", {"n_components": 2, "max_iter": 20})
+    job = wait(run)
+    assert job.status == "done", job.message
+    snapshots = [event.step.snapshot for event in server.store().events(run)]
+    assert max(one.rows.max() for one in snapshots if one is not None) > len(dataset)
+    for name in ("fit", "latent"):
+        assert not open_page(name, run=run).exception
+
+
 def _register(page: object) -> str:
     (button,) = [one for one in page.button if one.label == "Register"]  # type: ignore[attr-defined]
     return str(button.key)
