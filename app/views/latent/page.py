@@ -11,6 +11,7 @@ from app import navigation
 from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.heatmaps import MapChoices
 from app.analysis.map.map_axes import View
+from app.analysis.tables.row_counts import rows_in_words
 from app.components.download_buttons import gpytorch_download, table_downloads
 from app.components.empty_states import illustrated_empty_state
 from app.components.map.map_chart import map_chart
@@ -22,7 +23,7 @@ from app.components.map.selection_panel import contrast_panel, selection_panel
 from app.components.map.side_panel import COLUMNS, POINT, RELEVANCE, SELECTION, panel_tabs
 from app.components.page_opening import PageOpening, open_map
 from app.components.score_table import score_button
-from app.formatting import count, duration, markdown, number
+from app.formatting import duration, markdown, number
 from app.report.download import report_download_button
 from app.services import fitted_maps, scores, server
 from app.state.widgets import map_widget_key, widget_key
@@ -106,7 +107,7 @@ def _facts(job: Job, fitted_map: FittedMap) -> str:
     """Model, data, bound and convergence of the run, in a line."""
     parts = [
         f"**{markdown(fitted_map.model.title)}** on {markdown(fitted_map.dataset.name)}",
-        count(len(fitted_map.dataset), "row"),
+        rows_in_words(fitted_map.dataset),
     ]
     if job.elbo is not None:
         parts.append(f"bound (ELBO) {number(job.elbo)} nats")

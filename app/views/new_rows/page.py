@@ -7,6 +7,7 @@ from functools import partial
 import streamlit as st
 
 from app.analysis.map.fitted_map import FittedMap
+from app.analysis.tables.row_counts import rows_in_words
 from app.components import (
     table_upload,
 )
@@ -19,7 +20,7 @@ from app.components.new_table_checks import (
     read_new_table,
 )
 from app.components.page_opening import PageOpening, open_map
-from app.formatting import count, markdown
+from app.formatting import count, grouped, markdown
 from app.services import placement, runs
 from app.state.session import session
 from app.state.widgets import widget_key
@@ -51,7 +52,7 @@ def page() -> None:
 
 def _infer(fitted_map: FittedMap) -> None:
     title, name = markdown(fitted_map.model.title), markdown(fitted_map.dataset.name)
-    st.markdown(f"Map: **{title}** on {name}, {count(len(fitted_map.dataset), 'row')}.")
+    st.markdown(f"Map: **{title}** on {name}, {rows_in_words(fitted_map.dataset)}.")
     if not fitted_map.model.capabilities.new_rows:
         st.info(
             f"{title} cannot infer the positions of new rows. Fit another model to the same data, "
@@ -143,7 +144,7 @@ def _progress_text(job: Job, step: FitStep | None) -> str:
     if step is None:
         return "Inferring the positions."
     done = count(step.iteration, "row")
-    return f"{done} of {step.total} done, including rows of the fit for comparison."
+    return f"{done} of {grouped(f'{step.total:,}')} done, including rows of the fit for comparison."
 
 
 _PLACEMENT = DerivedRun(
