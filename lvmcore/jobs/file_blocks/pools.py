@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
+import uuid
 from abc import ABC, abstractmethod
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -124,53 +125,43 @@ def _apply(block: ArrowBlock) -> bytes:
     return _model[0].apply(block)
 
 
-class _NodeModel:
-    """A model on a node of a cluster.
-
-    Args:
-        model: the model.
-    """
-
-    def __init__(self, model: BlockModel) -> None:
-        _begin_on_node()
-        self._model = model
-
-    def apply(self, block: ArrowBlock) -> bytes:
-        """The results of a block."""
-        return self._model.apply(block)
+_on_node: dict[str, BlockModel] = {}
 
 
-def _begin_on_node() -> None:
-    import torch
+def _apply_on_node(key: str, model: BlockModel, block: ArrowBlock) -> bytes:
+    """The results of a block in a process of a cluster, which keeps the loaded model."""
+    if key not in _on_node:
+        import torch
 
-    torch.set_num_threads(1)
+        torch.set_num_threads(1)
+        _on_node.clear()
+        _on_node[key] = model
+    return _on_node[key].apply(block)
 
 
 class RayPool(BlockPool):
-    """Actors on the nodes of a Ray cluster, one a free core; a lost one is started anew.
+    """Tasks of one core each on the nodes of a Ray cluster; Ray repeats those of a lost node.
+
+    A task waits until a core is free, so that other runs on the cluster only slow it down.
 
     Args:
         ray: the module ``ray``, connected.
         model: the model.
-        workers: number of actors; None for the cores of the cluster.
+        workers: largest number of cores; None for those of the cluster.
     """
 
     def __init__(self, ray: Any, model: BlockModel, workers: int | None = None) -> None:
         self._ray = ray
         n = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
         self.most = _BLOCKS_A_PROCESS * n
-        shared = ray.put(model)
-        actor = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(_NodeModel)
-        self._actors = [actor.remote(shared) for _ in range(n)]
-        self._load = [0] * n
-        self._under_way: dict[Any, tuple[int, int]] = {}
+        self._key = uuid.uuid4().hex
+        self._model = ray.put(model)
+        self._task = ray.remote(num_cpus=1, max_retries=-1)(_apply_on_node)
+        self._under_way: dict[Any, int] = {}
 
     def submit(self, number: int, block: ArrowBlock) -> None:
-        """Have a block computed by the actor with the fewest blocks."""
-        chosen = min(range(len(self._actors)), key=self._load.__getitem__)
-        found = self._actors[chosen].apply.remote(block)
-        self._load[chosen] += 1
-        self._under_way[found] = number, chosen
+        """Have a block computed where there is a free core."""
+        self._under_way[self._task.remote(self._key, self._model, block)] = number
 
     def finished(self, seconds: float) -> list[tuple[int, bytes]]:
         """The results that are finished."""
@@ -179,8 +170,7 @@ class RayPool(BlockPool):
         done, _ = self._ray.wait(list(self._under_way), num_returns=1, timeout=seconds)
         found = []
         for result in done:
-            number, chosen = self._under_way.pop(result)
-            self._load[chosen] -= 1
+            number = self._under_way.pop(result)
             try:
                 found.append((number, self._ray.get(result)))
             except self._ray.exceptions.RayTaskError as error:
@@ -189,6 +179,7 @@ class RayPool(BlockPool):
         return found
 
     def close(self) -> None:
-        """End the actors."""
-        for actor in self._actors:
-            self._ray.kill(actor)
+        """Cancel the tasks that are under way."""
+        for result in self._under_way:
+            self._ray.cancel(result, force=True)
+        self._under_way.clear()

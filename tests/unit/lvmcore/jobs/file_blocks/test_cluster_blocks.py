@@ -30,7 +30,7 @@ def test_the_parts_are_those_of_this_machine(
     rng: np.random.Generator,
     tmp_path: Path,
 ) -> None:
-    frame = pd.DataFrame(rng.standard_normal((150_000, 3)), columns=list("abc"))
+    frame = pd.DataFrame(rng.standard_normal((100_000, 3)), columns=list("abc"))
     frame.to_parquet(tmp_path / "rows.parquet")
     model = lvmcore.ProbabilisticPCA(n_components=2).fit(frame[:500])
     model.save(tmp_path / "model.safetensors")
@@ -41,7 +41,7 @@ def test_the_parts_are_those_of_this_machine(
     cli = [sys.executable, "-m", "lvmcore.cli", *command, str(tmp_path / "there")]
     subprocess.run([*cli, "--cluster", cluster.address], check=True, stdout=subprocess.DEVNULL)
     here, there = part_paths(tmp_path / "here"), part_paths(tmp_path / "there")
-    assert len(here) == 3
+    assert len(here) == 2
     assert [part.name for part in here] == [part.name for part in there]
     for one, two in zip(here, there, strict=True):
         assert pq.read_table(one).equals(pq.read_table(two))
