@@ -333,14 +333,19 @@ def test_the_help_names_every_benchmark(
 def test_bench_hands_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen: list[Any] = []
 
-    def record(name: str, *, json_path: Path | None, full: bool) -> int:
-        seen.append((name, json_path, full))
+    def record(name: str, *, json_path: Path | None, full: bool, cluster: str | None) -> int:
+        seen.append((name, json_path, full, cluster))
         return 0
 
     monkeypatch.setattr(bench, "run_bench", record, raising=False)
     assert cli.main(["bench", "psi"]) == 0
     assert cli.main(["bench", "all", "--full", "--json", str(tmp_path / "f.json")]) == 0
-    assert seen == [("psi", None, False), ("all", tmp_path / "f.json", True)]
+    assert cli.main(["bench", "psi", "--cluster"]) == 0
+    assert seen == [
+        ("psi", None, False, None),
+        ("all", tmp_path / "f.json", True, None),
+        ("psi", None, False, "auto"),
+    ]
 
 
 @pytest.mark.slow

@@ -100,7 +100,7 @@ def test_moves_that_lower_the_bound_are_taken_back(monkeypatch: pytest.MonkeyPat
     fit = objective(monkeypatch, QEPLVM)
     before = [parameter.detach().clone() for parameter in fit.rows.parameters()]
     backwards = torch.arange(59, -1, -1)
-    monkeypatch.setattr("lvmcore.gp.objective.best_positions", lambda *_: backwards)
+    monkeypatch.setattr("lvmcore.gp.rows.latent_rows.best_positions", lambda *_: backwards)
     fit.relocate_rows()
     for parameter, old in zip(fit.rows.parameters(), before, strict=True):
         assert torch.equal(parameter, old)
