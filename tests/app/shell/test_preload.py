@@ -49,6 +49,7 @@ def wait_for_a_child() -> psutil.Process:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # beside other tests it hardly has a processor
 def test_the_models_are_imported_silently_urgent_to_nobody_and_by_one_thread() -> None:
     done = run(
         "from app.shell import preload\n"
