@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from lvmcore.bench.harness import machine
-from lvmcore.bench.harness.report import Measurement, RowMaker, row_or_error
+from lvmcore.bench.harness.report import MeasuredRow, RowMaker, row_or_error
 from lvmcore.jobs.executors.cluster_address import ClusterError, cluster_address, connect
 from lvmcore.jobs.executors.node_worker import (
     different_versions,
@@ -35,7 +35,7 @@ class ClusterRows:
     def __init__(self, address: str) -> None:
         self._ray = connect(cluster_address(address))
 
-    def __call__(self, makers: Sequence[RowMaker]) -> Iterator[tuple[RowMaker, Measurement]]:
+    def __call__(self, makers: Sequence[RowMaker]) -> Iterator[tuple[RowMaker, MeasuredRow]]:
         """Measure rows; each comes as it is done.
 
         Args:
@@ -45,7 +45,7 @@ class ClusterRows:
             ClusterError: a node has other versions of the packages.
         """
         threads = threads_of_a_node()
-        task = self._ray.remote(_measurement).options(num_cpus=threads)
+        task = self._ray.remote(_measured_row).options(num_cpus=threads)
         here = package_versions()
         waiting = {task.remote(maker, threads, here): maker for maker in makers}
         while waiting:
@@ -56,10 +56,10 @@ class ClusterRows:
             yield waiting.pop(ready[0]), found
 
 
-def _measurement(maker: RowMaker, threads: int, expected: dict[str, str]) -> Measurement | str:
+def _measured_row(maker: RowMaker, threads: int, expected: dict[str, str]) -> MeasuredRow | str:
     """Measure a row on a node; the sentence where the node has other versions of the packages."""
     different = different_versions(expected, node_versions())
     if different:
         return different
     torch.set_num_threads(threads)
-    return Measurement(row_or_error(maker), machine.describe_machine(), machine.commit_hash())
+    return MeasuredRow(row_or_error(maker), machine.describe_machine(), machine.commit_hash())

@@ -21,7 +21,7 @@ from lvmcore.persistence import write_atomically
 
 __all__ = [
     "BenchmarkRow",
-    "Measurement",
+    "MeasuredRow",
     "Measurements",
     "Options",
     "Report",
@@ -92,7 +92,7 @@ class BenchmarkRow:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class MeasuredRow:
     """A row, and where it was measured.
 
     Attributes:
@@ -107,10 +107,10 @@ class Measurement:
 
 
 #: Measures rows, and gives each with its measurement, in any order.
-Measurements = Callable[[Sequence[RowMaker]], Iterator[tuple[RowMaker, Measurement]]]
+Measurements = Callable[[Sequence[RowMaker]], Iterator[tuple[RowMaker, MeasuredRow]]]
 
 
-def measured_here(makers: Sequence[RowMaker]) -> Iterator[tuple[RowMaker, Measurement]]:
+def measured_here(makers: Sequence[RowMaker]) -> Iterator[tuple[RowMaker, MeasuredRow]]:
     """Measure rows on this machine, one after the other.
 
     Args:
@@ -118,7 +118,7 @@ def measured_here(makers: Sequence[RowMaker]) -> Iterator[tuple[RowMaker, Measur
     """
     facts, commit = machine.describe_machine(), machine.commit_hash()
     for maker in makers:
-        yield maker, Measurement(row_or_error(maker), facts, commit)
+        yield maker, MeasuredRow(row_or_error(maker), facts, commit)
 
 
 def row_or_error(maker: RowMaker) -> BenchmarkRow | DataError:

@@ -17,11 +17,11 @@ from lvmcore.gp.rows.latent_rows import LatentRows
 from lvmcore.gp.rows.sharded_rows import ShardedRows
 from lvmcore.training.label_term import LabelledSample, LabelModel, LabelTerm, label_signs
 
-__all__ = ["LabelColumn", "LabelFacts", "LabelledBlock", "ShardedLabelTerm", "label_facts"]
+__all__ = ["BlockLabels", "LabelFacts", "LabelledBlock", "ShardedLabelTerm", "label_facts"]
 
 
 @dataclass(frozen=True)
-class LabelColumn:
+class BlockLabels:
     """One label column in a block of rows.
 
     Attributes:
@@ -71,7 +71,7 @@ class LabelledBlock(LatentBlock):
         Y: Tensor,
         first: int,
         label_paths: Sequence[nn.Module],
-        columns: Sequence[LabelColumn],
+        columns: Sequence[BlockLabels],
     ) -> None:
         super().__init__(path, rows, Y, first, label_paths)
         self.columns = list(columns)
@@ -91,7 +91,7 @@ class LabelledBlock(LatentBlock):
         return *found, *terms
 
     def _label_term(
-        self, model: LabelModel, column: LabelColumn, facts: LabelFacts, generator: torch.Generator
+        self, model: LabelModel, column: BlockLabels, facts: LabelFacts, generator: torch.Generator
     ) -> Tensor:
         """Σ_n w_n E log P(label_n) of the block's rows, averaged over the samples, []."""
         Q = self.rows.shape[1]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from lvmcore.base.latent_variable_model import FitProblem
 from lvmcore.distributed.choice import open_shards, shard_count
 from lvmcore.errors import ConfigError
-from lvmcore.gp.rows.labelled_block import LabelColumn, LabelledBlock
+from lvmcore.gp.rows.labelled_block import BlockLabels, LabelledBlock
 from lvmcore.gp.rows.latent_block import LatentBlock
 from lvmcore.gp.rows.latent_rows import LatentRows
 from lvmcore.gp.rows.sharded_rows import ShardedRows
@@ -79,7 +79,7 @@ def labelled_rows(
 
     def block(q: LatentRows, Y: Tensor, rows: slice) -> LatentBlock:
         columns = [
-            LabelColumn(
+            BlockLabels(
                 np.flatnonzero(column.codes >= 0),
                 column.codes[rows],
                 np.asarray(weight, float)[rows],

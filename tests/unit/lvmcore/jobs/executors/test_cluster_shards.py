@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from lvmcore.data import Dataset
@@ -15,6 +14,7 @@ from lvmcore.jobs.executors.cluster import RayExecutor
 from lvmcore.jobs.launcher import Launcher
 from lvmcore.jobs.run_job import run_job
 from lvmcore.runs import Job, JobSpec, Store
+from tests.kill.harness import dataset
 from tests.unit.lvmcore.jobs.executors.local_cluster import LocalCluster
 from tests.unit.lvmcore.jobs.waiting import finished, until
 
@@ -32,10 +32,7 @@ def cluster() -> Iterator[LocalCluster]:
 
 @pytest.fixture
 def surface() -> Dataset:
-    rng = np.random.default_rng(11)
-    latent = rng.standard_normal((150, 2))
-    X = np.sin(latent @ rng.standard_normal((2, 6))) + 0.1 * rng.standard_normal((150, 6))
-    return Dataset.from_arrays(X, name="surface")
+    return dataset()
 
 
 @pytest.fixture
