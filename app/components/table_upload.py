@@ -114,7 +114,7 @@ def choose_files(page: str, on_choice: Callable[[FileSource, ReadingChoices], No
         text = st.text_area(
             "Paths of Parquet files, of a CSV file, or of a folder of either, one a line",
             key=widget_key(page, "paths"),
-            height=80,
+            height=110,
             placeholder="/data/measurements",
             help="The files stay where they are: a sample is read now, and all rows in a fit.",
         )
