@@ -20,6 +20,7 @@
 
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
+PYTEST := nice -n 15 $(PYTHON) -m pytest
 PIP    := $(PYTHON) -m pip --disable-pip-version-check -qq
 TORCH  := $(shell sed -n '/^torch==/p' constraints.txt)
 
@@ -75,13 +76,14 @@ app: $(VENV)/.app
 
 # $(call run_tests,SELECTION): the browser tests after all others. Both halves always run; the target
 # fails where one of them does. A browser test that fails beside another one runs again alone: on two
-# cores a page may take longer than any patience.
+# cores a page may take longer than any patience. All of it runs with a low priority, so that the
+# processes of the lowest priority that some tests wait for get their share beside the others.
 define run_tests
 @$(PYTHON) -m tests.e2e.browser
 @status=0; \
-$(PYTHON) -m pytest --ignore=tests/e2e -m $(1) -n $(WORKERS) --dist worksteal || status=1; \
-$(PYTHON) -m pytest tests/e2e -m $(1) -n $(BROWSER_WORKERS) --dist loadfile || \
-$(PYTHON) -m pytest tests/e2e -m $(1) --last-failed --last-failed-no-failures none || status=1; \
+$(PYTEST) --ignore=tests/e2e -m $(1) -n $(WORKERS) --dist worksteal || status=1; \
+$(PYTEST) tests/e2e -m $(1) -n $(BROWSER_WORKERS) --dist loadfile || \
+$(PYTEST) tests/e2e -m $(1) --last-failed --last-failed-no-failures none || status=1; \
 exit $$status
 endef
 

@@ -86,14 +86,14 @@ class ClusterRun:
             begun = True
             return self._follow(actor)
         except (errors.RayActorError, errors.GetTimeoutError, errors.RaySystemError) as error:
-            if begun and self._folder.state().status == "running":
+            if not begun and _could_not_begin(error):
+                raise ClusterError(
+                    "A node of the cluster could not begin the run. Is latentboard installed there?"
+                ) from error
+            if self._folder.state().status == "running":
                 self._folder.requeue()
-            if begun:
-                print(f"The node of the run was lost: {error}", file=sys.stderr)
-                return NODE_LOST
-            raise ClusterError(
-                "A node of the cluster could not begin the run. Is latentboard installed there?"
-            ) from error
+            print(f"The node of the run was lost: {error}", file=sys.stderr)
+            return NODE_LOST
         finally:
             with suppress(errors.RayError):
                 self._ray.get(actor.close.remote(), timeout=_CLOSING_SECONDS)
@@ -180,6 +180,11 @@ class ClusterRun:
         if self._watch.stopped and "terminate" not in self._asked:
             actor.terminate.remote()
             self._asked += " terminate"
+
+
+def _could_not_begin(error: Exception) -> bool:
+    """Whether a node answered that it cannot begin, rather than being lost before it did."""
+    return bool(getattr(error, "actor_init_failed", not isinstance(error, TimeoutError)))
 
 
 def _end_like(ended: int) -> int:

@@ -11,11 +11,11 @@ from lvmcore.runs import Job, Store
 __all__ = ["finished", "until", "workers_of"]
 
 # Generous: a busy machine is not a bug, and what is waited for usually comes at once.
-PATIENCE = 120.0
+PATIENCE = 200.0
 
 
 def until(condition: Callable[[], object], what: str) -> None:
-    """Wait until a condition holds; fail the test if it does not within two minutes."""
+    """Wait until a condition holds; fail the test if it does not within ``PATIENCE``."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         if time.monotonic() > deadline:

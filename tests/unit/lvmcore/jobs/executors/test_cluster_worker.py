@@ -12,13 +12,17 @@ import pytest
 from lvmcore.data import Dataset
 from lvmcore.jobs.executors import cluster_worker, node_worker
 from lvmcore.jobs.executors.cluster_worker import ClusterRun
-from lvmcore.jobs.executors.executor import UNAVAILABLE
+from lvmcore.jobs.executors.executor import NODE_LOST, UNAVAILABLE
 from lvmcore.jobs.parent_process import ParentWatch
 from lvmcore.runs import Store
 
 
 class _RayActorError(Exception):
-    """The name that Ray gives the loss of an actor."""
+    """The name that Ray gives the loss of an actor, which may never have been made."""
+
+    def __init__(self, *, actor_init_failed: bool) -> None:
+        super().__init__("lost")
+        self.actor_init_failed = actor_init_failed
 
 
 @dataclass
@@ -42,7 +46,7 @@ class _Actor:
 class _Ray:
     """Ray, where every answer is there at once."""
 
-    node: dict[str, str]
+    node: dict[str, str] | Exception
     exceptions: Any = field(
         default=type(
             "exceptions",
@@ -74,6 +78,8 @@ class _Ray:
 
     def get(self, ref: Any, timeout: float | None = None) -> Any:
         del timeout
+        if isinstance(ref, Exception):
+            raise ref
         return ref
 
     def kill(self, actor: _Actor) -> None:
@@ -117,3 +123,25 @@ def test_a_node_without_the_package_is_named(
     run = ClusterRun(_Ray(there), store, folder, ParentWatch(folder))
     with pytest.raises(cluster_worker.ClusterError, match=r"latentboard \(none\) for"):
         run.execute()
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (_RayActorError(actor_init_failed=False), NODE_LOST),
+        (TimeoutError(), NODE_LOST),
+        (_RayActorError(actor_init_failed=True), UNAVAILABLE),
+        (OSError(), UNAVAILABLE),
+    ],
+)
+def test_a_node_lost_before_the_run_began_is_not_one_that_cannot_begin_it(
+    error: Exception, status: int, store: Store, submit: Callable[..., str], toy: Dataset
+) -> None:
+    folder = store.job_folder(submit(toy, n_components=2))
+    run = ClusterRun(_Ray(error), store, folder, ParentWatch(folder))
+    if status == NODE_LOST:
+        assert run.execute() == NODE_LOST
+    else:
+        with pytest.raises(cluster_worker.ClusterError, match="Is latentboard installed there"):
+            run.execute()
+    assert folder.state().status == "queued"
