@@ -104,9 +104,9 @@ def _s_curve(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
 
 
 def _shards(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
-    from lvmcore.bench.latent import shards
+    from lvmcore.bench.latent import shards, step_cost
 
-    return shards.rows(options)
+    return chain(shards.rows(options), step_cost.rows(options))
 
 
 def _short_tables(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:

@@ -38,7 +38,7 @@ from lvmcore.preprocessing.table_rows import InMemoryRows
 from lvmcore.training.parameter_state import ParameterState
 from lvmcore.training.quasi_newton import QuasiNewtonFinish
 
-__all__ = ["rows", "step_seconds"]
+__all__ = ["fit_over_shards", "long_finish", "rows", "step_parts", "step_seconds"]
 
 SPEED_ROWS, LONG_ROWS = 200_000, 1_000_000
 ROUNDS, LONG_ROUNDS, BOUND_ROUNDS = 7, 3, 60
@@ -93,23 +93,40 @@ class Fit:
 
 
 @contextmanager
-def _fit(n_rows: int, parts: int, connect: Connect) -> Iterator[Fit]:
-    """A fit to random rows in so many shards."""
+def fit_over_shards(
+    n_rows: int,
+    parts: int,
+    connect: Connect,
+    *,
+    columns: int = D,
+    dimensions: int = Q,
+    inducing: int = M,
+) -> Iterator[Fit]:
+    """A fit to random rows in so many shards.
+
+    Args:
+        n_rows: N.
+        parts: number of shards.
+        connect: starts a shard.
+        columns: D.
+        dimensions: Q.
+        inducing: M.
+    """
     draw = torch.Generator().manual_seed(0)
 
     def normal(*shape: int) -> torch.Tensor:
         return torch.randn(shape, generator=draw, dtype=torch.float64)
 
-    X, Y = normal(n_rows, Q), normal(n_rows, D)
-    path = DataPath(normal(M, Q), torch.full((1,), 0.1).double())
+    X, Y = normal(n_rows, dimensions), normal(n_rows, columns)
+    path = DataPath(normal(inducing, dimensions), torch.full((1,), 0.1).double())
     blocks = split_rows(n_rows, parts)
     shards = Shards(
         [connect(LatentBlock(path, LatentRows(X[b], 0.1), Y[b].clone(), b.start)) for b in blocks],
         blocks,
     )
-    problem = FitProblem(InMemoryRows(Y), (), Q, draw, None)
+    problem = FitProblem(InMemoryRows(Y), (), dimensions, draw, None)
     try:
-        rows_ = ShardedRows(shards, [path], (n_rows, Q))
+        rows_ = ShardedRows(shards, [path], (n_rows, dimensions))
         objective = GPLVMObjective(rows_, path, problem)
         yield Fit(objective, shards, path, objective.parameter_state())
     finally:
@@ -128,8 +145,8 @@ def _speed() -> dict[str, tuple[float, float]]:
     found: dict[tuple[str, int], list[float]] = {}
     with (
         torch_threads(1),
-        _fit(SPEED_ROWS, 1, ProcessConnection) as one,
-        _fit(SPEED_ROWS, 2, ProcessConnection) as two,
+        fit_over_shards(SPEED_ROWS, 1, ProcessConnection) as one,
+        fit_over_shards(SPEED_ROWS, 2, ProcessConnection) as two,
     ):
         for turn in range(ROUNDS + 1):
             for parts, fit in ((1, one), (2, two)):
@@ -184,17 +201,21 @@ def _bytes() -> dict[str, dict[str, float]]:
         sent, received, messages = (b - a for a, b in zip(before, after, strict=True))
         return {"sent": sent, "received": received, "exchanges": messages}
 
-    with _fit(FEW_ROWS, 2, connect) as fit:
+    with fit_over_shards(FEW_ROWS, 2, connect) as fit:
         fit.step()
         adam = counted(fit.step)
-        finish = _long_finish(fit)
+        finish = long_finish(fit)
         iterations = [counted(finish.iterate) for _ in range(10)]
         mean = {k: float(np.mean([one[k] for one in iterations])) for k in adam}
     return {"step": adam, "finish": mean}
 
 
-def _long_finish(fit: Fit) -> QuasiNewtonFinish:
-    """A quasi-Newton finish that has all its pairs."""
+def long_finish(fit: Fit) -> QuasiNewtonFinish:
+    """A quasi-Newton finish that has all its pairs.
+
+    Args:
+        fit: a fit.
+    """
     finish = QuasiNewtonFinish(fit.objective, FEW_ROWS * D)
     for _ in range(25):
         finish.iterate()
@@ -215,7 +236,7 @@ def _message_bytes() -> BenchmarkRow:
 @cache
 def _long_step() -> float:
     """Median seconds of a step of 1 000 000 rows in one process on one core."""
-    with torch_threads(1), _fit(LONG_ROWS, 1, ProcessConnection) as fit:
+    with torch_threads(1), fit_over_shards(LONG_ROWS, 1, ProcessConnection) as fit:
         fit.step()
         return statistics.median(seconds_of(fit.step, LONG_ROUNDS))
 
@@ -223,7 +244,7 @@ def _long_step() -> float:
 @cache
 def _coordinator_seconds() -> float:
     """Median seconds of the bound and its gradient from sums that are there."""
-    with torch_threads(1), _fit(FEW_ROWS, 1, LocalConnection) as fit:
+    with torch_threads(1), fit_over_shards(FEW_ROWS, 1, LocalConnection) as fit:
         sums = PsiSums(*row_sums(fit.shards, list(fit.path.parameters()), None)[:3])
         ready = PsiSums(*(part.detach().requires_grad_() for part in vars(sums).values()))
         squares = torch.ones(D, dtype=torch.float64)
@@ -292,16 +313,21 @@ def step_seconds(
     return compute / nodes + fixed + nodes * each + network
 
 
-def _many_nodes() -> BenchmarkRow:
+def step_parts() -> dict[str, float]:
+    """What ``step_seconds`` takes, for a step of ``LONG_ROWS`` rows."""
     seconds, found = message_seconds(), _bytes()["step"]
     slope, intercept = np.polyfit(ACTORS, seconds["step"], 1)
-    parts = {
+    return {
         "compute": _long_step(),
         "fixed": max(0.0, float(intercept)) + _coordinator_seconds(),
         "each": max(0.0, float(slope)),
         "volume": found["sent"] + found["received"],
         "exchanges": found["exchanges"],
     }
+
+
+def _many_nodes() -> BenchmarkRow:
+    parts = step_parts()
     times = [step_seconds(k, **parts) for k in NODES]
     return BenchmarkRow(
         "simulated: a step of 1 000 000 rows on 64 nodes of one core against one node",
