@@ -47,7 +47,7 @@ def test_messages_do_not_grow_with_the_rows() -> None:
             made.append(shards.CountingConnection(block))  # noqa: B023 - called in this turn
             return made[-1]  # noqa: B023
 
-        with shards._fit(n_rows, 2, connect) as fit:
+        with shards.fit_over_shards(n_rows, 2, connect) as fit:
             fit.step()
         counts.append((made[0].sent, made[0].received, made[0].messages))
     assert counts[0] == counts[1]
