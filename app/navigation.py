@@ -8,17 +8,18 @@ import streamlit as st
 
 from app.state.session import session
 
-__all__ = ["ICONS", "PAGES", "TITLES", "PageName", "go", "link"]
+__all__ = ["ICONS", "PAGES", "SECTIONS", "TITLES", "PageName", "go", "link"]
 
 PageName = Literal[
     "data",
     "fit",
     "latent",
+    "compare",
+    "generate",
     "predict",
     "new_rows",
     "impute",
-    "compare",
-    "generate",
+    "export",
     "runs",
     "papers",
     "guide",
@@ -29,14 +30,23 @@ PAGES: dict[PageName, str] = {
     "data": "views/data/page.py",
     "fit": "views/fit/page.py",
     "latent": "views/latent/page.py",
+    "compare": "views/compare/page.py",
+    "generate": "views/generate/page.py",
     "predict": "views/predict/page.py",
     "new_rows": "views/new_rows/page.py",
     "impute": "views/impute/page.py",
-    "compare": "views/compare/page.py",
-    "generate": "views/generate/page.py",
+    "export": "views/export/page.py",
     "runs": "views/runs/page.py",
     "papers": "views/papers/page.py",
     "guide": "views/guide/page.py",
+}
+
+#: Pages of each part of the work, by the heading of the part in the navigation.
+SECTIONS: dict[str, tuple[PageName, ...]] = {
+    "": ("data", "fit"),
+    "Explore": ("latent", "compare", "generate"),
+    "Use": ("predict", "new_rows", "impute", "export"),
+    "Library": ("runs", "papers", "guide"),
 }
 
 #: Title of each page.
@@ -47,6 +57,7 @@ TITLES: dict[PageName, str] = {
     "predict": "Predict",
     "new_rows": "New rows",
     "impute": "Missing cells",
+    "export": "Export",
     "compare": "Compare",
     "generate": "Generate",
     "runs": "Runs",
@@ -62,6 +73,7 @@ ICONS: dict[PageName, str] = {
     "predict": ":material/target:",
     "new_rows": ":material/add_location_alt:",
     "impute": ":material/format_color_fill:",
+    "export": ":material/download:",
     "compare": ":material/compare:",
     "generate": ":material/auto_awesome_motion:",
     "runs": ":material/history:",

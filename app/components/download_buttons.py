@@ -7,12 +7,12 @@ from functools import partial
 
 import streamlit as st
 
-from app.services.gpytorch_export import gpytorch_archive
+from app.services.run_exports import gpytorch_archive
 from lvmcore.export.anndata import writes_h5ad
 from lvmcore.export.gpytorch.exportable_models import is_exported
 from lvmcore.runs import Job
 
-__all__ = ["gpytorch_download", "table_downloads"]
+__all__ = ["file_download", "gpytorch_download", "table_downloads"]
 
 _H5AD = (
     "AnnData: latent means and sds in obsm, the features in X, labels and other columns in obs, "
@@ -22,6 +22,24 @@ _H5AD = (
 _GPYTORCH = (
     "The model in classes of gpytorch, its weights, and a script that predicts from a CSV file."
 )
+
+
+def file_download(
+    title: str, content: Callable[[], bytes], name: str, *, mime: str, about: str, key: str
+) -> None:
+    """Draw a download button; the file is made when the button is pressed.
+
+    Args:
+        title: text of the button.
+        content: makes the file.
+        name: name of the file.
+        mime: its media type.
+        about: help text.
+        key: the widget key.
+    """
+    st.download_button(
+        title, content, file_name=name, mime=mime, on_click="ignore", help=about, key=key
+    )
 
 
 def table_downloads(
@@ -52,13 +70,12 @@ def table_downloads(
     if h5ad is not None and writes_h5ad():
         kinds.append(("H5AD", h5ad, "application/x-hdf5", "h5ad", _H5AD))
     for kind, content, mime, extension, description in kinds:
-        st.download_button(
+        file_download(
             f"{title} as {kind}",
             content,
-            file_name=f"{stem}.{extension}",
+            f"{stem}.{extension}",
             mime=mime,
-            on_click="ignore",
-            help=description,
+            about=description,
             key=key(extension),
         )
 
@@ -71,12 +88,11 @@ def gpytorch_download(job: Job, *, key: str) -> None:
         key: the widget key.
     """
     if job.has_model and is_exported(job.spec):
-        st.download_button(
+        file_download(
             "gpytorch as ZIP",
             partial(gpytorch_archive, job.id),
-            file_name="gpytorch.zip",
+            "gpytorch.zip",
             mime="application/zip",
-            on_click="ignore",
-            help=_GPYTORCH,
+            about=_GPYTORCH,
             key=key,
         )

@@ -60,8 +60,8 @@ STEPS = (
     ),
     TourStep(
         "runs",
-        "This page lists all runs. Select one to rename it, to export its model, map, report or "
-        "Python code, or to delete it. Next, load a table of your own on the Data page.",
+        "This page lists all runs. Select one to rename or delete it; the Export page has its "
+        "files. Next, load a table of your own on the Data page.",
         "Finish",
     ),
 )

@@ -217,6 +217,22 @@ class Store:
         """
         self._jobs.delete(id)
 
+    def adopt(self, folder: Path, id: str) -> str:
+        """Move the folder of a finished run into the store.
+
+        Args:
+            folder: the folder, checked, on the same file system.
+            id: the id that it had. Another one is taken if a different run has it; an equal run in
+                the store stays as it is.
+
+        Returns:
+            Its id here.
+
+        Raises:
+            DataError: it could not be moved.
+        """
+        return self._jobs.adopt(folder, id)
+
     def reconcile(self) -> None:
         """Update the states of runs whose processes have ended, and delete their remnants.
 

@@ -62,6 +62,25 @@ class StoredJobs:
         """The path of a new run, named by a random id; the folder is not created."""
         return self.root / secrets.token_hex(16)
 
+    def adopt(self, folder: Path, id: str) -> str:
+        """Move the folder of a finished run here; see ``Store.adopt``.
+
+        Raises:
+            DataError: it could not be moved.
+        """
+        spec = JobFolder(folder).spec()
+        target = self.root / id if _ID.fullmatch(id) else self.new_path()
+        with suppress(LatentboardError):
+            if self.folder(target.name).spec() == spec:
+                return target.name
+        if target.exists():
+            target = self.new_path()
+        try:
+            folder.rename(target)
+        except OSError as error:
+            raise DataError(f"The run could not be stored: {error.strerror}.") from error
+        return target.name
+
     def folder(self, id: str) -> JobFolder:
         """The folder of a run.
 

@@ -17,6 +17,7 @@ PATHS = (
     "predict",
     "new_rows",
     "impute",
+    "export",
     "runs",
     "papers",
     "guide",

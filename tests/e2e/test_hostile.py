@@ -232,8 +232,9 @@ def test_thirty_payloads_do_nothing_within_the_policy(dashboard: Dashboard, tmp_
     dashboard.tick(1)
     dashboard.says("Open the map")
     look(dashboard, watch, policy)
-    page.get_by_role("button", name="Export").click()
+    dashboard.open("export", run=run)
     expect(dashboard.button("Map as SVG")).to_be_visible(timeout=PATIENCE_MS)
+    look(dashboard, watch, policy)
     files |= taken(dashboard)
     inert(files)
     for path in ("", "guide", "fit", "predict"):

@@ -70,11 +70,25 @@ def test_runs_are_compared_renamed_taken_away_and_deleted(
     expect(named).to_be_attached(timeout=PATIENCE_MS)
     assert [row[0] for row in dashboard.cells(table)] == ["twin", "the <b>first</b>"]
 
-    dashboard.button("Export").click()
+    dashboard.follow("Export")
+    expect(page.get_by_role("heading", name="Export", exact=True)).to_be_visible()
     assert dashboard.download("Map as PNG").startswith(b"\x89PNG")
     model = dashboard.download("Model file")
     assert model == (store.job_folder(runs[0]).path / "model.safetensors").read_bytes()
-    page.keyboard.press("Escape")
+    bundle = dashboard.download("Bundle as ZIP")
+
+    dashboard.open("runs", run=runs[0])
+    dashboard.has_rows(page.get_by_test_id("stDataFrame").first, 2)
+    dashboard.tick(0)
+    expect(page.get_by_role("heading", name="twin")).to_be_visible()
+    store.delete(runs[0])
+    dashboard.open("runs")
+    dashboard.button("Open a bundle").click()
+    file = {"name": "run.zip", "mimeType": "application/zip", "buffer": bundle}
+    page.locator('input[type="file"]').set_input_files(file)  # type: ignore[arg-type]
+    dashboard.button("Open the run").click()
+    expect(page.get_by_role("heading", name="the <b>first</b>")).to_be_visible()
+    assert {job.id for job in store.list()} == set(runs)
 
     dashboard.button("Delete").click()
     dashboard.button("Delete this run").click()

@@ -12,6 +12,7 @@ from app.components.empty_states import fit_sample_button
 from app.services import model_cards, progress, server
 from app.state.session import session
 from app.state.widgets import widget_key, widget_value
+from app.views.runs.bundle_upload import bundle_upload
 from app.views.runs.cluster_panel import cluster_panel
 from app.views.runs.damaged_runs import damaged_runs_panel
 from app.views.runs.selected_runs import EVERY_SECONDS, selected_runs_panel
@@ -43,6 +44,7 @@ def page() -> None:
                 "Select a run to open, rename, export or delete it; select several to compare "
                 "their bounds and settings."
             )
+        bundle_upload()
     cluster_panel()
     damaged_runs_panel()
     storage_panel(jobs)
@@ -135,7 +137,9 @@ def _empty_state() -> None:
         "This page lists all runs with their data, model, settings, bound and scores. Runs can be "
         "compared, renamed, exported and deleted."
     )
-    fit_sample_button("runs")
+    with st.container(horizontal=True):
+        fit_sample_button("runs")
+        bundle_upload()
 
 
 if __name__ == "__main__":  # as the navigation runs it

@@ -16,7 +16,6 @@ from app.services import progress, server
 from app.services import runs as runs_service
 from app.state.session import session
 from app.state.widgets import widget_key
-from app.views.runs.export_menu import export_menu
 from lvmcore.errors import LatentboardError
 from lvmcore.runs import Job
 from lvmcore.runs.job_notes import LONGEST_NAME, LONGEST_NOTE
@@ -64,7 +63,7 @@ def _single_run(job: Job, cards: Mapping[str, ModelCard]) -> None:
         navigation.link(title, page, key="open", run=job.id)
         _resume_button(job)
         _rename_form(job)
-        export_menu(job)
+        navigation.link("Export", "export", key="export", run=job.id, primary=False)
         _delete_button([job])
 
 

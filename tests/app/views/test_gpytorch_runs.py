@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 import lvmcore
 from app.services import server
-from app.services.gpytorch_export import gpytorch_archive
+from app.services.run_exports import gpytorch_archive
 from lvmcore.kernels.gpytorch_components import gpytorch_kernels
 from tests.app.conftest import OpenPage
 from tests.scenes import scenes

@@ -71,7 +71,7 @@ def test_without_runs_it_says_what_will_be_here_and_offers_one_step(
 ) -> None:
     page = open_page("runs")
     assert not page.exception
-    assert [one.label for one in page.main.button] == ["Fit the sample"]
+    assert [one.label for one in page.main.button] == ["Fit the sample", "Open the run"]
     assert "This page lists all runs" in said(page)
     page.main.button[0].click().run()
     assert not page.exception
@@ -238,7 +238,7 @@ def test_a_run_under_way_shows_how_far_it_is_and_is_not_deleted(
         assert table["Status"].tolist()[0] == "running"
         assert table["Progress"].tolist()[0] == 0.25
         assert "A running fit cannot be deleted" in said(page)
-        assert ways(page) == ["Open the fit"]
+        assert ways(page) == ["Open the fit", "Export"]
         delete = [one for one in page.main.button if one.label == "Delete dataset and runs"]
         delete[0].click().run()
         assert "while a run of it is under way: slow" in page.main.error[0].value.replace("\\", "")
@@ -271,6 +271,8 @@ def test_a_run_of_an_unknown_model_is_listed(
     page = tick(open_page("runs"), odd)
     assert not page.exception
     assert page.main.dataframe[0].value["Settings"].tolist() == ["cards 22"]
+    page = open_page("export", run=odd)
+    assert not page.exception
     assert "There is no model 'tarot'" in said(page)
 
 

@@ -1,0 +1,69 @@
+"""A run in files for other places: a bundle, a notebook, and its model in plain gpytorch."""
+
+from __future__ import annotations
+
+from app.services import caching, fitted_maps, prediction, server
+from lvmcore.errors import DataError
+from lvmcore.runs.python_snippet import snippet
+
+__all__ = ["bundle", "gpytorch_archive", "notebook", "open_bundle"]
+
+
+def bundle(run: str) -> bytes:
+    """The run and its data in a ZIP file, which another Latentboard opens.
+
+    Raises:
+        DataError: the run has no model, or its rows are in registered files.
+    """
+    from lvmcore.export.run_bundle import run_bundle
+
+    return run_bundle(server.store(), run)
+
+
+def open_bundle(content: bytes) -> str:
+    """Store the run of a bundle with its data.
+
+    Returns:
+        The id of the run.
+
+    Raises:
+        DataError: the file is no bundle, or is damaged.
+    """
+    from lvmcore.export.run_bundle import open_run_bundle
+
+    try:
+        return open_run_bundle(server.store(), content)
+    finally:
+        caching.clear()
+
+
+def notebook(run: str) -> bytes:
+    """A Jupyter notebook that repeats the run.
+
+    Raises:
+        LatentboardError: no program repeats it.
+    """
+    from lvmcore.export.notebook import run_notebook
+
+    store = server.store()
+    job = store.get(run)
+    return run_notebook(job, snippet(job, store.home))
+
+
+def gpytorch_archive(run: str) -> bytes:
+    """The fitted model in a ZIP file of plain gpytorch.
+
+    Raises:
+        DataError: the run has no model.
+        UnsupportedError: gpytorch has no such model.
+    """
+    from lvmcore.export.gpytorch.archive import gpytorch_zip
+    from lvmcore.export.gpytorch.run_export import exported_run
+
+    spec = server.store().get(run).spec
+    model = prediction.predictor(run) if spec.target else fitted_maps.model(run)
+    try:
+        dataset = fitted_maps.stored_dataset(spec.dataset)
+    except DataError:  # deleted since: the transforms are then read from the names alone
+        dataset = None
+    return gpytorch_zip(exported_run(model, spec, dataset))

@@ -1,0 +1,1 @@
+"""The Export page."""

@@ -1,0 +1,168 @@
+"""Export: every file of the open run in one place."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import streamlit as st
+
+from app import navigation
+from app.components.download_buttons import file_download, gpytorch_download, table_downloads
+from app.components.empty_states import fit_sample_button, missing_run_warning
+from app.formatting import markdown
+from app.report.download import report_download_button
+from app.services import fitted_maps, prediction, progress, run_exports, runs, server
+from app.state.session import session
+from app.state.widgets import widget_key
+from app.views.export.map_picture import map_picture
+from lvmcore.errors import LatentboardError
+from lvmcore.runs import Job
+from lvmcore.runs.python_snippet import snippet
+
+_ROWS = "Row id, label, latent means and sds."
+_PREDICTIONS = "Every row: whether it is held out, its true value, and its prediction."
+_MODEL = "The fitted model; lvmcore.load reads it in Python."
+_CURVES = "One value per row: run, step, seconds, term of the bound, value."
+_REPEATS = "Fits the same model to the same data, and prints both bounds."
+_NOTEBOOK = "The same program as a Jupyter notebook, with a figure of the map."
+_BUNDLE = "Data, model, map and curves of the run, for another Latentboard."
+
+
+def page() -> None:
+    """Draw the page."""
+    st.title(navigation.TITLES["export"])
+    job = runs.job(session.run_id)
+    if job is None:
+        missing_run_warning()
+        st.markdown(
+            "This page has the files of a run: the embedding or the predictions, the map for "
+            "print, the model, a report, a program that repeats the fit, and a bundle for a "
+            "colleague."
+        )
+        fit_sample_button("export")
+        return
+    st.markdown(f"Files of **{markdown(job.name)}**")
+    if not job.has_model:
+        st.info("The run has no fitted model yet. What it has so far is below.")
+        navigation.link("Go to the fit", "fit", key="fit")
+    left, right = st.columns(2, gap="large")
+    with left:
+        if job.has_model and job.spec.target:
+            _predictions(job)
+        elif job.has_model:
+            _embedding(job)
+            st.header("Map for print")
+            map_picture(job)
+        _curves(job)
+    with right:
+        if job.has_model:
+            _model(job)
+            _bundle(job)
+        _program(job)
+
+
+def _predictions(job: Job) -> None:
+    st.header("Predictions")
+    with st.container(horizontal=True):
+        table_downloads(
+            "Predictions",
+            "predictions",
+            csv=partial(prediction.predictions_csv, job.id),
+            parquet=partial(prediction.predictions_parquet, job.id),
+            about=_PREDICTIONS,
+            key=lambda ending: _key(job, f"predictions.{ending}"),
+        )
+
+
+def _embedding(job: Job) -> None:
+    st.header("Embedding")
+    with st.container(horizontal=True):
+        table_downloads(
+            "Embedding",
+            "embedding",
+            csv=partial(fitted_maps.embedding_csv, job.id),
+            parquet=partial(fitted_maps.embedding_parquet, job.id),
+            about=_ROWS,
+            key=lambda ending: _key(job, f"embedding.{ending}"),
+            h5ad=partial(fitted_maps.embedding_h5ad, job.id),
+        )
+
+
+def _curves(job: Job) -> None:
+    st.header("Training")
+    file_download(
+        "Curves as CSV",
+        partial(progress.curves_csv, [job.id]),
+        "curves.csv",
+        mime="text/csv",
+        about=_CURVES,
+        key=_key(job, "curves.csv"),
+    )
+
+
+def _model(job: Job) -> None:
+    st.header("Model and report")
+    with st.container(horizontal=True):
+        if not job.spec.target:
+            report_download_button(job, key=_key(job, "report"))
+        file_download(
+            "Model file",
+            server.store().job_folder(job.id).files.model.read_bytes,
+            "model.safetensors",
+            mime="application/octet-stream",
+            about=_MODEL,
+            key=_key(job, "model.safetensors"),
+        )
+        gpytorch_download(job, key=_key(job, "gpytorch.zip"))
+
+
+def _bundle(job: Job) -> None:
+    st.header("For another Latentboard")
+    if server.store().datasets.stays_in_place(job.spec.dataset):
+        st.caption("The rows of this run are in registered files, so there is no bundle.")
+        return
+    file_download(
+        "Bundle as ZIP",
+        partial(run_exports.bundle, job.id),
+        "run.zip",
+        mime="application/zip",
+        about=_BUNDLE,
+        key=_key(job, "run.zip"),
+    )
+    st.caption("The Runs page of the other dashboard opens it: data, map, curves and scores.")
+
+
+def _program(job: Job) -> None:
+    st.header("Repeat the fit")
+    try:
+        program = snippet(job, server.store().home)
+    except LatentboardError as error:
+        st.caption(markdown(error))
+        return
+    with st.container(horizontal=True):
+        file_download(
+            "Python as .py",
+            program.encode,
+            "run.py",
+            mime="text/x-python",
+            about=_REPEATS,
+            key=_key(job, "run.py"),
+        )
+        file_download(
+            "Notebook as .ipynb",
+            partial(run_exports.notebook, job.id),
+            "run.ipynb",
+            mime="application/x-ipynb+json",
+            about=_NOTEBOOK,
+            key=_key(job, "run.ipynb"),
+        )
+    with st.expander("The program"):
+        st.code(program, language="python")
+
+
+def _key(job: Job, name: str) -> str:
+    return widget_key("export", job.id, name)
+
+
+if __name__ == "__main__":  # as the navigation runs it
+    page()
