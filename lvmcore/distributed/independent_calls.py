@@ -13,10 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-__all__ = ["Caller", "IndependentCalls", "chosen_caller", "make_calls"]
+__all__ = ["Caller", "IndependentCalls", "Look", "calls_are_shared", "chosen_caller", "make_calls"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+#: Collects what other processes have finished; True asks to stop.
+Look = Callable[[], bool]
 
 
 @dataclass(frozen=True)
@@ -25,10 +27,11 @@ class IndependentCalls(Generic[Item, Result]):
 
     Attributes:
         items: what they are made with; another process gets a pickle of its item.
-        own: makes a call in this process. Its second argument is called now and then meanwhile, and
-            collects what other processes have finished.
+        own: makes a call in this process. Its second argument is called now and then meanwhile: it
+            collects what other processes have finished, and returns whether the run is to stop.
         elsewhere: returns what makes a call in another process, a function that can be pickled. It
-            is called once, when the first call is to be made in one.
+            is called once, when the first call is to be made in one. None where only this process
+            can make the calls.
         done: called in this process with the place and the result of each call, in the order in
             which they end; it may raise an error to end all.
         fits: whether a call is a fit with the settings of the run, which needs the memory and the
@@ -36,8 +39,8 @@ class IndependentCalls(Generic[Item, Result]):
     """
 
     items: Sequence[Item]
-    own: Callable[[Item, Callable[[], None]], Result]
-    elsewhere: Callable[[], Callable[[Item], Result]]
+    own: Callable[[Item, Look], Result]
+    elsewhere: Callable[[], Callable[[Item], Result]] | None
     done: Callable[[int, Result], None]
     fits: bool = False
 
@@ -63,8 +66,9 @@ class _OneAfterAnother:
             calls.done(place, calls.own(item, _nothing))
 
 
-def _nothing() -> None:
-    """There is nothing to collect."""
+def _nothing() -> bool:
+    """There is nothing to collect; a stop is the matter of the call."""
+    return False
 
 
 _callers: list[Caller] = [_OneAfterAnother()]
@@ -77,9 +81,14 @@ def make_calls(calls: IndependentCalls[Any, Any]) -> None:
         CancelledError: a stop was requested while other processes made the last calls.
         Exception: that of a call, or of ``done``.
     """
-    caller = _callers[-1]
+    caller = _callers[0 if calls.elsewhere is None else -1]
     with chosen_caller(_callers[0]):
         caller.make(calls)
+
+
+def calls_are_shared() -> bool:
+    """Whether other processes may make independent calls of this one."""
+    return _callers[-1] is not _callers[0]
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.base.predictor import Predictor
 from lvmcore.data.dataset import Dataset
 from lvmcore.data.held_out_rows import hold_out_rows
-from lvmcore.distributed.independent_calls import IndependentCalls, make_calls
+from lvmcore.distributed.independent_calls import IndependentCalls, Look, make_calls
 from lvmcore.errors import DataError, UnsupportedError
 from lvmcore.evaluation.learning_curves import (
     CurvePoint,
@@ -175,9 +175,7 @@ class LearningCurveFits(JobKind):
         self.curve = dataclasses.replace(self.curve, points=tuple(points))
         write_json(self.context.folder.files.learning_curve, self.curve.to_json())
 
-    def _own_fit(
-        self, fits: _CurveFits, fit: tuple[int, int], look: Callable[[], None]
-    ) -> CurvePoint:
+    def _own_fit(self, fits: _CurveFits, fit: tuple[int, int], look: Look) -> CurvePoint:
         """A fit in the process of the run.
 
         Raises:

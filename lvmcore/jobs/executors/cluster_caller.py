@@ -54,7 +54,7 @@ class ClusterCaller:
 
     def make(self, calls: IndependentCalls[Any, Any]) -> None:
         """Make all calls; see ``Caller``."""
-        under_way = _Calls(calls, self._tasks, self._patience)
+        under_way = _Calls(calls, self._tasks, self._should_stop, self._patience)
         try:
             while under_way.left:
                 if not under_way.make_one():
@@ -68,7 +68,7 @@ class ClusterCaller:
         """Tasks for calls; None where the cluster cannot be used."""
         import torch
 
-        if self._failed:
+        if self._failed or calls.elsewhere is None:
             return None
         handler = signal.getsignal(signal.SIGTERM)
         try:
@@ -91,6 +91,7 @@ class _Calls:
     Args:
         calls: the calls.
         open_tasks: connects to the cluster; None where it cannot be used.
+        should_stop: whether the run is to stop.
         patience: seconds after which that is done.
     """
 
@@ -98,9 +99,10 @@ class _Calls:
         self,
         calls: IndependentCalls[Any, Any],
         open_tasks: Callable[[IndependentCalls[Any, Any]], ClusterTasks[int] | None],
+        should_stop: Callable[[], bool],
         patience: float,
     ) -> None:
-        self._calls, self._open = calls, open_tasks
+        self._calls, self._open, self._should_stop = calls, open_tasks, should_stop
         self.left = dict.fromkeys(range(len(calls.items)))  # places, in order
         self._tasks: ClusterTasks[int] | None = None
         self._own: int | None = None
@@ -132,16 +134,21 @@ class _Calls:
             return self._refused.pop()
         return max(self._tasks.waiting(), default=None)
 
-    def _look(self) -> None:
-        """Collect what tasks have finished; make the calls that are left tasks when it is time."""
+    def _look(self) -> bool:
+        """Collect what tasks have finished; make the calls that are left tasks when it is time.
+
+        Returns:
+            Whether the run is to stop.
+        """
         now = time.monotonic()
         if now < self._next_look:
-            return
+            return False
         if self._tasks is not None:
             self.collect(0.0)
         elif now >= self._begin:
             self._connect()
         self._next_look = time.monotonic() + _LOOK_SECONDS
+        return self._should_stop()
 
     def _connect(self) -> None:
         others = [place for place in self.left if place != self._own]
