@@ -106,7 +106,7 @@ class _Calls:
         self.left = dict.fromkeys(range(len(calls.items)))  # places, in order
         self._tasks: ClusterTasks[int] | None = None
         self._own: int | None = None
-        self._own_calls = 0
+        self._own_calls = self._made_elsewhere = 0
         self._begin = time.monotonic() + patience
         self._next_look = 0.0
         self._refused: list[int] = []  # of tasks that nodes could not end
@@ -172,6 +172,7 @@ class _Calls:
             print(f"{found.error} The process of the run does it.", file=sys.stderr)
             self._refused.append(found.key)
         else:
+            self._made_elsewhere += 1
             self._finish(found.key, found.get())
 
     def _finish(self, place: int, result: Any) -> None:
@@ -179,6 +180,12 @@ class _Calls:
         self._calls.done(place, result)
 
     def close(self) -> None:
-        """End the tasks."""
+        """End the tasks, and say in the log of the run what they have done."""
         if self._tasks is not None:
             self._tasks.close()
+            print(
+                f"{self._made_elsewhere} of {len(self._calls.items)} parts of the run were "
+                "computed by other processes of the cluster.",
+                file=sys.stderr,
+                flush=True,
+            )
