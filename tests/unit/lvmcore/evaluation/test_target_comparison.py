@@ -20,13 +20,9 @@ from sklearn.model_selection import KFold
 
 from lvmcore.data import Table
 from lvmcore.errors import DataError
-from lvmcore.evaluation import target_baselines, target_comparison
-from lvmcore.evaluation.target_baselines import (
-    PENALTIES,
-    BaselineProblem,
-    _mixed,
-    baseline_predictions,
-)
+from lvmcore.evaluation import baseline_methods, target_comparison
+from lvmcore.evaluation.baseline_methods import PENALTIES, BaselineProblem
+from lvmcore.evaluation.target_baselines import _mixed, baseline_predictions
 from lvmcore.evaluation.target_comparison import compare_target
 from lvmcore.evaluation.target_quality import target_metrics
 from lvmcore.evaluation.target_scores import (
@@ -190,7 +186,7 @@ def test_wide_tables_are_boosted_by_the_columns_that_tell_most(
         X=np.hstack([noise[:60], problem.X]),
         X_new=np.hstack([noise[60:], problem.X_new]),
     )
-    monkeypatch.setattr(target_baselines, "MOST_COLUMNS", 3)
+    monkeypatch.setattr(baseline_methods, "MOST_COLUMNS", 3)
     found = table(baseline_predictions(wide, seconds=100.0), "boosting")
     error = np.square(found["truth"] - found["mean"]).mean()
     assert error < 0.6 * problem.y_new.var()
