@@ -257,9 +257,12 @@ class _RestartedFit:
 
     def _tell_stop(self) -> None:
         """Have the callback see that the fit stops, as it is the one that says why."""
-        for r in () if self.answered else sorted(self.untold):
+        if self.answered:
+            return
+        untold = sorted(self.untold)
+        for r in untold:
             self._tell(r)
-        if not self.answered and self.last is not None and self.problem.callback is not None:
+        if not untold and self.last is not None and self.problem.callback is not None:
             self.problem.callback(self.last)
 
     def _count_steps(self, last: FitStep | None) -> None:

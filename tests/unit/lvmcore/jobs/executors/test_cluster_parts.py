@@ -21,6 +21,7 @@ from lvmcore.runs.atomic_files import read_json
 from tests.kill.harness import dataset
 from tests.unit.lvmcore.jobs.executors.local_cluster import LocalCluster
 from tests.unit.lvmcore.jobs.waiting import finished, until
+from tests.unit.lvmcore.training.test_checkpoint import untimed
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray"), pytest.mark.timeout(600)]
 
@@ -67,9 +68,7 @@ def same_starts(store: Store, job: Job, here: Store, other: Job) -> None:
     for part in ("starts", "bounds", "seeds", "means", "kept"):
         np.testing.assert_array_equal(getattr(one.restarts_, part), getattr(two.restarts_, part))
     np.testing.assert_array_equal(one.embedding_.mean, two.embedding_.mean)
-    assert [dataclasses.replace(step, seconds=0.0) for step in one.history_] == [
-        dataclasses.replace(step, seconds=0.0) for step in two.history_
-    ]
+    assert untimed(one.history_) == untimed(two.history_)
     agreement = [key for key in job.metrics if key in ("disagreement", "neighbours")]
     assert len(agreement) == 2
     assert {key: m.value for key, m in job.metrics.items()} == {
@@ -95,7 +94,6 @@ def test_the_starts_of_a_fit_are_those_of_this_machine(
         for one, run in ((store, name), (here, other.id))
     ]
     assert files[0] == files[1]
-    assert "branch-5.safetensors" in files[0]
     steps = [event.step for event in store.events(name)]
     assert [step.iteration for step in steps] == sorted({step.iteration for step in steps})
     assert {step.start for step in steps} == {1, 2, 3, 4, 5}
