@@ -151,7 +151,7 @@ class LearningCurveFits(JobKind):
         fits = [(repeat, size) for repeat in range(spec.repeats) for size in spec.sizes]
         left = [(repeat, size) for repeat, size in fits if (size, repeat) not in known]
         curve_fits = _CurveFits(self.dataset, spec)
-        with self.context.row_progress() as tell:
+        with self.context.row_progress(every=True) as tell:
 
             def done(place: int, point: CurvePoint) -> None:
                 del place

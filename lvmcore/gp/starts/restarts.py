@@ -162,7 +162,13 @@ class _RestartedFit:
         )
         try:
             make_calls(calls)
-        except (_StopRequestedError, CancelledError):
+        except _StopRequestedError:
+            self._tell_stop()
+        except CancelledError:
+            self.results.remarks.append(
+                f"Stopped before all {len(self.seeds)} starts had ended: the map is the best of "
+                f"the {len(self.results.lengths)} that had."
+            )
             self._tell_stop()
         return self._end()
 

@@ -12,7 +12,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from lvmcore.distributed.independent_calls import IndependentCalls
@@ -119,20 +120,34 @@ class _Calls:
         place = self._own = self._free_place()
         if place is None:
             return False
-        if self._tasks is not None:
-            self._tasks.withdraw(place)
         result = self._calls.own(self._calls.items[place], self._look)
         self._own = None
         self._finish(place, result)
         return True
 
     def _free_place(self) -> int | None:
-        """The first place before there are tasks; then one that no node could end, or the last."""
-        if self._tasks is None:
-            return next(iter(self.left), None)
+        """A place for this process: the first before there are tasks; then the last that waits.
+
+        A part that no node could end comes before those that wait.
+        """
+        with self._giving_up():
+            if self._tasks is not None and not self._refused:
+                place = max(self._tasks.waiting(), default=None)
+                if place is not None:
+                    self._tasks.withdraw(place)
+                return place
         if self._refused:
             return self._refused.pop()
-        return max(self._tasks.waiting(), default=None)
+        return next(iter(self.left), None)
+
+    @contextmanager
+    def _giving_up(self) -> Iterator[None]:
+        """Leave the calls to this process where the cluster no longer answers."""
+        try:
+            yield
+        except ClusterError as error:
+            print(f"{error} The run goes on in its own process.", file=sys.stderr)
+            self._tasks, self._refused = None, []
 
     def _look(self) -> bool:
         """Collect what tasks have finished; make the calls that are left tasks when it is time.
@@ -155,17 +170,20 @@ class _Calls:
         if not others or len(self.left) < 2:
             return
         self._begin = float("inf")
-        self._tasks = self._open(self._calls)
-        if self._tasks is not None:
-            for place in others:
-                self._tasks.submit(place, self._calls.items[place])
+        with self._giving_up():
+            self._tasks = self._open(self._calls)
+            if self._tasks is not None:
+                for place in others:
+                    self._tasks.submit(place, self._calls.items[place])
 
     def collect(self, seconds: float) -> None:
         """Keep the results of tasks that end within so many seconds."""
-        if self._tasks is None:
-            return
-        for found in self._tasks.finished(seconds):
-            self._take(found)
+        found: list[TaskResult[int]] = []
+        with self._giving_up():
+            if self._tasks is not None:
+                found = self._tasks.finished(seconds)
+        for result in found:
+            self._take(result)
 
     def _take(self, found: TaskResult[int]) -> None:
         if isinstance(found.error, ClusterError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -71,6 +72,8 @@ class TaskResult(Generic[Key]):
 class ClusterTasks(Generic[Key]):
     """Calls under way, each under a key.
 
+    Its methods raise ``ClusterError`` where the cluster no longer answers.
+
     Args:
         ray: the module ``ray``, connected.
         function: called with one argument on a node; it can be pickled, and is sent to a node once.
@@ -95,17 +98,21 @@ class ClusterTasks(Generic[Key]):
     def submit(self, key: Key, argument: Any) -> None:
         """Have the function called where there is room."""
         name, function = self._function
-        self._keys[self._task.remote(name, function, self._needs, self._versions, argument)] = key
+        with self._answering():
+            task = self._task.remote(name, function, self._needs, self._versions, argument)
+        self._keys[task] = key
 
     def finished(self, seconds: float) -> list[TaskResult[Key]]:
         """The calls that have ended, after at most so many seconds."""
         if not self._keys:
             return []
         tasks = list(self._keys)
-        ready, _ = self._ray.wait(tasks, num_returns=1, timeout=seconds, fetch_local=False)
-        if ready:  # and what came at the same time
-            ready, _ = self._ray.wait(tasks, num_returns=len(tasks), timeout=0, fetch_local=False)
-        found = (self._next(task) for task in ready)
+        with self._answering():
+            ready, _ = self._ray.wait(tasks, num_returns=1, timeout=seconds, fetch_local=False)
+            if ready:  # and what came at the same time
+                n = len(tasks)
+                ready, _ = self._ray.wait(tasks, num_returns=n, timeout=0, fetch_local=False)
+            found = [self._next(task) for task in ready]
         return [result for result in found if result is not None]
 
     def _next(self, task: Any) -> TaskResult[Key] | None:
@@ -127,21 +134,31 @@ class ClusterTasks(Generic[Key]):
 
     def waiting(self) -> list[Key]:
         """The calls that have not begun, in their order; those of a lost node are among them."""
-        alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
+        with self._answering():
+            alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
         return [key for key in self._keys.values() if self._nodes.get(key) not in alive]
 
     def withdraw(self, key: Key) -> None:
         """End a call without a result."""
         for task in [task for task, known in self._keys.items() if known == key]:
-            self._ray.cancel(task, force=True)
             del self._keys[task]
+            with self._answering():
+                self._ray.cancel(task, force=True)
         self._nodes.pop(key, None)
 
     def close(self) -> None:
         """End all calls; does nothing where the connection has ended."""
-        if self._ray.is_initialized():
-            for key in list(self._keys.values()):
+        with suppress(ClusterError):
+            for key in list(self._keys.values()) if self._ray.is_initialized() else ():
                 self.withdraw(key)
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """Raise ``ClusterError`` for the errors of a connection that is lost."""
+        try:
+            yield
+        except (self._ray.exceptions.RayError, ConnectionError, TimeoutError) as error:
+            raise ClusterError(f"The cluster no longer answers: {error}") from error
 
 
 @dataclass(frozen=True)
