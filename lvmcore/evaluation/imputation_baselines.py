@@ -10,10 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lvmcore.distributed.independent_calls import IndependentCalls, Look, make_calls
 from lvmcore.evaluation.hidden_cells import hide_cells
 from lvmcore.numerics.array_types import FloatArray
 
@@ -72,11 +74,21 @@ def baseline_predictions(
     check_stop()
     forest = np.full(Y.shape, np.nan)
     spread = np.full(Y.shape, np.nan)
-    for target in sorted(targets, key=lambda one: -int(hidden[:, one[0]].sum())):
+    order = sorted(targets, key=lambda one: -int(hidden[:, one[0]].sum()))
+
+    def own(target: NDArray[np.intp], look: Look) -> _ForestCells | None:
         if time.monotonic() - began > seconds:
-            break
+            return None
         check_stop()
-        _forest(Y, hidden, target, forest, spread)
+        look()
+        return _forest(Y, hidden, target)
+
+    def done(place: int, found: _ForestCells | None) -> None:
+        if found is not None:
+            forest[np.ix_(found.rows, order[place])] = found.predicted
+            spread[np.ix_(found.known, order[place])] = found.unseen
+
+    make_calls(IndependentCalls(order, own, lambda: partial(_forest, Y, hidden), done))
     return {
         "means": means,
         "neighbours": neighbours,
@@ -113,24 +125,37 @@ def _neighbours(Y: FloatArray) -> CellPredictions:
     return CellPredictions(np.asarray(imputer.transform(Y)), _variance(Y, predicted))
 
 
+@dataclass(frozen=True)
+class _ForestCells:
+    """Predictions of a target of K columns by a forest.
+
+    Attributes:
+        rows: rows with hidden cells, [h].
+        predicted: of these, [h, K].
+        known: rows with left cells, [n].
+        unseen: of these, by the trees that have not seen the row, [n, K].
+    """
+
+    rows: NDArray[np.intp]
+    predicted: FloatArray
+    known: NDArray[np.intp]
+    unseen: FloatArray
+
+
 def _forest(
-    Y: FloatArray,
-    hidden: NDArray[np.bool_],
-    target: NDArray[np.intp],
-    predicted: FloatArray,
-    unseen: FloatArray,
-) -> None:
-    """Predict a target by a forest, into ``predicted``; its left cells out of bag, ``unseen``."""
+    Y: FloatArray, hidden: NDArray[np.bool_], target: NDArray[np.intp]
+) -> _ForestCells | None:
+    """Predict a target by a forest, its left cells out of bag; None of too few cells."""
     from sklearn.ensemble import RandomForestRegressor
 
     rows = np.flatnonzero(hidden[:, target[0]])
     known = np.flatnonzero(~np.isnan(Y[:, target]).any(axis=1))
     others = np.setdiff1d(np.arange(Y.shape[1]), target)
     if not len(rows) or len(known) < 2 * LEAF or not len(others):
-        return
+        return None
     others = others[~np.isnan(Y[np.ix_(known, others)]).all(axis=0)]
     if not len(others):
-        return
+        return None
     forest = RandomForestRegressor(
         n_estimators=TREES,
         min_samples_leaf=LEAF,
@@ -141,5 +166,9 @@ def _forest(
     )
     wanted = Y[np.ix_(known, target)]
     forest.fit(Y[np.ix_(known, others)], wanted[:, 0] if len(target) == 1 else wanted)
-    predicted[np.ix_(rows, target)] = forest.predict(Y[np.ix_(rows, others)]).reshape(len(rows), -1)
-    unseen[np.ix_(known, target)] = np.asarray(forest.oob_prediction_).reshape(len(known), -1)
+    return _ForestCells(
+        rows,
+        forest.predict(Y[np.ix_(rows, others)]).reshape(len(rows), -1),
+        known,
+        np.asarray(forest.oob_prediction_).reshape(len(known), -1),
+    )

@@ -9,102 +9,38 @@ mixed with the frequencies of the classes, by the share that minimises the log l
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from lvmcore.distributed.independent_calls import IndependentCalls, Look, make_calls
+from lvmcore.evaluation.baseline_methods import (
+    WHOLE,
+    BaselineProblem,
+    Clock,
+    Fold,
+    Part,
+    Whole,
+    fit_part,
+    parts_of,
+)
 from lvmcore.evaluation.cross_conformal import LeftOutPredictions, conformal_interval
+from lvmcore.evaluation.target_scores import BASELINES
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.prediction.target_predictions import class_columns, number_columns
 from lvmcore.preprocessing.target_column import PredictiveMixture
 
-if TYPE_CHECKING:
-    from lvmcore.base.predictor import Task
+__all__ = ["LEVEL", "baseline_predictions"]
 
-__all__ = [
-    "FOLDS",
-    "ITERATIONS",
-    "LEVEL",
-    "MOST_COLUMNS",
-    "TREES",
-    "BaselineProblem",
-    "baseline_predictions",
-]
-
-#: Most columns of boosting: those that tell most of the target one by one.
-MOST_COLUMNS = 500
-#: Folds whose rows a method predicts without having seen them; penalties of the linear model.
-FOLDS, SEED = 5, 0
-PENALTIES = np.logspace(-3, 3, 13)
-#: Iterations of boosting, and trees of the forest, after which the time is looked at.
-ITERATIONS, TREES = (10, 25, 50, 100), (25, 50, 100)
-#: Fewest rows of a leaf of boosting: a twentieth of the rows, within limits.
-ROWS_PER_LEAF_ROW, ROWS_OF_A_LEAF = 20, (2, 20)
-#: Most rows of a tree of the forest, and of the left time the share that boosting may take.
-ROWS_OF_A_TREE, SHARE_OF_BOOSTING = 5000, 0.7
-#: Operations of the linear model's steps, about, and their number.
-_LINEAR_OPERATIONS, _LINEAR_STEPS = 3e9, (20, 200)
+#: Of the time that is left, the share that boosting may take.
+SHARE_OF_BOOSTING = 0.7
 #: Shares of the class frequencies that are tried.
 _SHARES = (1e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0)
 _LEAST_SHARE_OF_VARIANCE = 1e-12
 #: Level of the intervals.
 LEVEL = 0.9
-
-
-@dataclass(frozen=True)
-class BaselineProblem:
-    """The rows that the baselines learn from, and those that they predict.
-
-    Attributes:
-        task: kind of target.
-        X: rows of the fit, [N, H].
-        y: their target, float64 or text, [N].
-        X_new: rows to predict, [n, H].
-        y_new: their target, [n].
-    """
-
-    task: Task
-    X: FloatArray
-    y: NDArray[Any]
-    X_new: FloatArray
-    y_new: NDArray[Any]
-
-
-#: Fits a method to rows [N, H] and their target [N].
-Fit = Callable[[FloatArray, NDArray[Any]], Any]
-
-
-class _TimeSpentError(Exception):
-    """The time of a baseline was spent before its fit ended."""
-
-
-@dataclass
-class _Clock:
-    """The time that is left, and whether the run has to stop.
-
-    Attributes:
-        end: when the time ends, seconds of the monotonic clock.
-        check_stop: raises an error to stop.
-    """
-
-    end: float
-    check_stop: Callable[[], None]
-
-    @property
-    def left(self) -> float:
-        """Seconds that are left."""
-        return self.end - time.monotonic()
-
-    def check(self) -> None:
-        """Raise if the run has to stop or the time is spent."""
-        self.check_stop()
-        if self.left < 0:
-            raise _TimeSpentError
 
 
 def baseline_predictions(
@@ -115,6 +51,8 @@ def baseline_predictions(
 ) -> dict[str, pd.DataFrame | None]:
     """Predictions of new rows by each of ``target_scores.BASELINES``.
 
+    The fits to all rows and to the folds are independent; see ``make_calls``.
+
     Args:
         problem: the rows.
         seconds: time for all; a method whose fit does not end in it is left out.
@@ -124,158 +62,76 @@ def baseline_predictions(
         Tables in the form of ``prediction_table``, with the truth; None for a method left out.
     """
     end = time.monotonic() + seconds
-    found: dict[str, pd.DataFrame | None] = {}
-    for key, fit in (("linear", _linear), ("boosting", _boosting), ("forest", _forest)):
-        check_stop()
-        share = SHARE_OF_BOOSTING if key == "boosting" else 1.0
-        clock = _Clock(end - (1 - share) * (end - time.monotonic()), check_stop)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of convergence, and of constant columns
-                found[key] = fit(problem, clock)
-        except _TimeSpentError:
-            found[key] = None
-    return found
+    ends: dict[str, float] = {}
+    parts = parts_of(problem)
+    found: dict[Part, Any] = {}
+
+    def own(part: Part, look: Look) -> Whole | Fold | None:
+        def check() -> None:
+            look()
+            check_stop()
+
+        check()
+        key, _ = part
+        if key not in ends:
+            share = SHARE_OF_BOOSTING if key == "boosting" else 1.0
+            ends[key] = end - (1 - share) * (end - time.monotonic())
+        return fit_part(problem, Clock(ends[key], check), part)
+
+    def done(place: int, result: Whole | Fold | None) -> None:
+        if result is not None:
+            found[parts[place]] = result
+
+    make_calls(IndependentCalls(parts, own, lambda: _PartFits(problem, seconds), done))
+    return {key: _table_of(key, problem, found) for key in BASELINES}
 
 
-# ---- methods -----------------------------------------------------------------------------------
+class _PartFits:
+    """The parts of the baselines in other processes, each with the whole time.
+
+    Args:
+        problem: the rows.
+        seconds: the time.
+    """
+
+    def __init__(self, problem: BaselineProblem, seconds: float) -> None:
+        self._problem, self._seconds = problem, seconds
+
+    def __call__(self, part: Part) -> Whole | Fold | None:
+        """The result of a part."""
+        clock = Clock(time.monotonic() + self._seconds, lambda: None)
+        return fit_part(self._problem, clock, part)
 
 
-def _linear(problem: BaselineProblem, clock: _Clock) -> pd.DataFrame:
-    """Ridge regression, its penalty and errors by leaving one row out; or logistic regression."""
-    from sklearn.linear_model import LogisticRegression, RidgeCV
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    scaler = StandardScaler().fit(problem.X)
-    X, X_new = scaler.transform(problem.X), scaler.transform(problem.X_new)
-    if problem.task == "number":
-        scale = problem.y.std()
-        ridge = RidgeCV(PENALTIES, store_cv_results=True).fit(X, problem.y / scale)
-        error = float(ridge.cv_results_.mean(axis=0).min())  # of the penalty that is used
-
-        def ridge_fitted(X: FloatArray, y: NDArray[Any]) -> Any:
-            clock.check_stop()
-            return make_pipeline(StandardScaler(), RidgeCV(PENALTIES)).fit(X, y)
-
-        left_out = _left_out_by_folds(problem, ridge_fitted)
-        return _numbers(problem, scale * ridge.predict(X_new), scale**2 * error, left_out)
-    classes = len(np.unique(problem.y))
-    fewest, most = _LINEAR_STEPS
-    steps = int(np.clip(_LINEAR_OPERATIONS / (4 * X.size * classes), fewest, most))
-
-    def fitted(X: FloatArray, y: NDArray[Any]) -> Any:
-        clock.check()
-        return LogisticRegression(max_iter=steps).fit(X, y)
-
-    return _classes(problem, fitted(X, problem.y), (X, X_new), fitted)
-
-
-def _boosting(problem: BaselineProblem, clock: _Clock) -> pd.DataFrame:
-    """Gradient boosting of trees on histograms of the columns."""
-    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-    from sklearn.feature_selection import SelectKBest, f_classif, f_regression
-    from sklearn.pipeline import make_pipeline
-
-    number = problem.task == "number"
-    kind: Any = HistGradientBoostingRegressor if number else HistGradientBoostingClassifier
-
-    def fitted(X: FloatArray, y: NDArray[Any]) -> Any:
-        chosen = SelectKBest(f_regression if number else f_classif, k="all")
-        if X.shape[1] > MOST_COLUMNS:
-            chosen.set_params(k=MOST_COLUMNS)
-        some = chosen.fit(X, y).transform(X)
-        leaf = int(np.clip(len(y) // ROWS_PER_LEAF_ROW, *ROWS_OF_A_LEAF))
-        model = kind(
-            min_samples_leaf=leaf, early_stopping=False, warm_start=True, random_state=SEED
-        )
-        for iterations in ITERATIONS:
-            clock.check()
-            model.set_params(max_iter=iterations).fit(some, y)
-        return make_pipeline(chosen, model)
-
-    model = fitted(problem.X, problem.y)
-    if not number:
-        return _classes(problem, model, (problem.X, problem.X_new), fitted)
-    left_out = _left_out_by_folds(problem, fitted)
-    error = float(np.nanmean(np.square(left_out.residuals)))
-    return _numbers(problem, model.predict(problem.X_new), error, left_out)
-
-
-def _forest(problem: BaselineProblem, clock: _Clock) -> pd.DataFrame:
-    """A random forest; its errors are those out of bag."""
-    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-
-    options: dict[str, Any] = {
-        "oob_score": True,
-        "warm_start": True,
-        "max_samples": min(len(problem.y), ROWS_OF_A_TREE),
-        "random_state": SEED,
-    }
-    number = problem.task == "number"
-    most = max(1, min(problem.X.shape[1] // 3, 100))
-    model: Any = (
-        RandomForestRegressor(max_features=most, **options)
-        if number
-        else RandomForestClassifier(**options)
-    )
-    for trees in TREES:
-        clock.check()
-        model.set_params(n_estimators=trees).fit(problem.X, problem.y)
-    if number:
-        left_out = _left_out_by_trees(problem, model)
+def _table_of(key: str, problem: BaselineProblem, found: Mapping[Part, Any]) -> pd.DataFrame | None:
+    """The predictions of a method from its parts; None if too few of them ended in time."""
+    whole: Whole | None = found.get((key, WHOLE))
+    wanted = [part for part in parts_of(problem) if part[0] == key and part[1] != WHOLE]
+    folds: list[Fold] = [found[part] for part in wanted if part in found]
+    if whole is None or (wanted and not folds):
+        return None
+    if problem.task == "class":
+        unseen = whole.unseen if whole.unseen is not None else _unseen(problem, whole, folds)
+        return _mixed(problem, list(whole.classes), unseen, whole.predictions)
+    left_out = whole.left_out or _left_out_by_folds(problem, folds)
+    error = whole.error
+    if error is None:
         error = float(np.nanmean(np.square(left_out.residuals)))
-        return _numbers(problem, model.predict(problem.X_new), error, left_out)
-    names = [str(name) for name in model.classes_]
-    return _mixed(
-        problem,
-        names,
-        model.oob_decision_function_,
-        model.predict_proba(problem.X_new),
-    )
+    return _numbers(problem, whole.predictions, error, left_out)
 
 
 # ---- predictive distributions ------------------------------------------------------------------
 
 
-def _folds(X: FloatArray, y: NDArray[Any], fitted: Fit) -> Iterator[tuple[NDArray[np.intp], Any]]:
-    """Rows of a fold and the model fitted to the others, as many folds as the time allows."""
-    from sklearn.model_selection import KFold
-
-    done = 0
-    for learned, left in KFold(FOLDS, shuffle=True, random_state=SEED).split(X):
-        if len(np.unique(y[learned])) < 2:
-            continue
-        try:
-            model = fitted(X[learned], y[learned])
-        except _TimeSpentError:
-            if not done:
-                raise
-            return
-        done += 1
-        yield left, model
-
-
-def _left_out_by_folds(problem: BaselineProblem, fitted: Fit) -> LeftOutPredictions:
+def _left_out_by_folds(problem: BaselineProblem, folds: list[Fold]) -> LeftOutPredictions:
     """Predictions and residuals of models that have not seen one fold each."""
     residuals = np.full(len(problem.y), np.nan)
-    folds = np.full(len(problem.y), -1)
-    predictions: list[FloatArray] = []
-    for rows, model in _folds(problem.X, problem.y, fitted):
-        residuals[rows] = np.abs(problem.y[rows] - model.predict(problem.X[rows]))
-        folds[rows] = len(predictions)
-        predictions.append(model.predict(problem.X_new))
-    return LeftOutPredictions.of_folds(residuals, folds, np.array(predictions))
-
-
-def _left_out_by_trees(problem: BaselineProblem, forest: Any) -> LeftOutPredictions:
-    """Predictions and residuals by the trees that have not seen a row (Kim and others 2020)."""
-    unseen = np.ones((len(problem.y), len(forest.estimators_)), dtype=bool)
-    for tree, rows in enumerate(forest.estimators_samples_):
-        unseen[rows, tree] = False
-    predictions = np.array([tree.predict(problem.X_new) for tree in forest.estimators_])
-    residuals = np.abs(problem.y - forest.oob_prediction_)
-    return LeftOutPredictions(np.where(unseen.any(axis=1), residuals, np.nan), predictions, unseen)
+    fold_of = np.full(len(problem.y), -1)
+    for number, fold in enumerate(folds):
+        residuals[fold.rows] = fold.unseen
+        fold_of[fold.rows] = number
+    predictions = np.array([fold.predictions for fold in folds])
+    return LeftOutPredictions.of_folds(residuals, fold_of, predictions)
 
 
 def _numbers(
@@ -290,28 +146,15 @@ def _numbers(
     return found
 
 
-def _classes(
-    problem: BaselineProblem,
-    model: Any,
-    X: tuple[FloatArray, FloatArray],
-    fitted: Fit,
-) -> pd.DataFrame:
-    """Class probabilities of a model, mixed by those of the folds.
-
-    Args:
-        problem: the rows.
-        model: fitted to all rows of the fit.
-        X: the rows of the fit and those to predict, as the model takes them.
-        fitted: fits the model to rows and their classes.
-    """
-    names = [str(name) for name in model.classes_]
-    place = {name: k for k, name in enumerate(names)}
-    unseen = np.full((len(problem.y), len(names)), np.nan)
-    for rows, fold in _folds(X[0], problem.y, fitted):
-        unseen[rows] = 0.0
-        at = np.array([place[str(name)] for name in fold.classes_])
-        unseen[np.ix_(rows, at)] = fold.predict_proba(X[0][rows])
-    return _mixed(problem, names, unseen, model.predict_proba(X[1]))
+def _unseen(problem: BaselineProblem, whole: Whole, folds: list[Fold]) -> FloatArray:
+    """Class probabilities of rows by the fits that have not seen them, else NaN, [N, C]."""
+    place = {name: k for k, name in enumerate(whole.classes)}
+    unseen = np.full((len(problem.y), len(place)), np.nan)
+    for fold in folds:
+        unseen[fold.rows] = 0.0
+        at = np.array([place[name] for name in fold.classes])
+        unseen[np.ix_(fold.rows, at)] = fold.unseen
+    return unseen
 
 
 def _mixed(

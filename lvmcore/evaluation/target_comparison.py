@@ -7,15 +7,15 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from lvmcore.evaluation.row_sample import RowSample, sample_rows
-from lvmcore.evaluation.target_baselines import (
+from lvmcore.evaluation.baseline_methods import (
     FOLDS,
     ITERATIONS,
     MOST_COLUMNS,
     TREES,
     BaselineProblem,
-    baseline_predictions,
 )
+from lvmcore.evaluation.row_sample import RowSample, sample_rows
+from lvmcore.evaluation.target_baselines import baseline_predictions
 from lvmcore.evaluation.target_quality import target_metrics
 from lvmcore.evaluation.target_scores import (
     BASELINES,

@@ -28,7 +28,7 @@ from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.imputation_intervals import ImputationDecoder, fill_rows
 from lvmcore.gp.latent_inference import infer_rows
 from lvmcore.gp.minibatch.label_terms import LabelSettings
-from lvmcore.gp.restarts import RestartResult, restart_state, restarts_from_state
+from lvmcore.gp.starts.restarts import RestartResult, restart_state, restarts_from_state
 from lvmcore.kernels.expression import KernelExpression
 from lvmcore.kernels.expression_kernel import map_kernel
 from lvmcore.likelihoods.catalogue import (

@@ -36,9 +36,9 @@ from lvmcore.gp.inducing_points import grid_nodes, grid_side, inducing_count, sp
 from lvmcore.gp.model import START_VARIANCE, GPLatentVariableModel, chosen_kernel, start_noise
 from lvmcore.gp.objective import SparseGPLVMObjective
 from lvmcore.gp.paths import DataPath, GridDataPath
-from lvmcore.gp.restarts import fit_from_starts
 from lvmcore.gp.rows.latent_rows import LatentRows
 from lvmcore.gp.rows.placement import placed_rows
+from lvmcore.gp.starts.restarts import fit_from_starts
 from lvmcore.gp.subset_start import subset_start_objective
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advised, is_array

@@ -86,12 +86,17 @@ class JobContext:
         write_json(self.folder.files.metrics, stored)
 
     @contextmanager
-    def row_progress(self) -> Iterator[Callable[[int, int], bool]]:
-        """A callback for row-wise work: called with the rows done and in all; True stops."""
+    def row_progress(self, *, every: bool = False) -> Iterator[Callable[[int, int], bool]]:
+        """A callback for row-wise work: called with the rows done and in all; True stops.
+
+        Args:
+            every: whether each call is an event; else calls in quick succession are one.
+        """
         with closing(EventLog(self.folder.files.events)) as log:
 
             def tell(done: int, total: int) -> bool:
-                log.add(FitStep(done, total, time.monotonic() - self.began, math.nan))
+                seconds = time.monotonic() - self.began
+                log.add(FitStep(done, total, seconds, math.nan, ends=every))
                 return self.monitor.should_stop() is not None
 
             yield tell

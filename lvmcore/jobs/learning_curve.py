@@ -6,6 +6,7 @@ import dataclasses
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.base.predictor import Predictor
 from lvmcore.data.dataset import Dataset
 from lvmcore.data.held_out_rows import hold_out_rows
+from lvmcore.distributed.independent_calls import IndependentCalls, Look, make_calls
 from lvmcore.errors import DataError, UnsupportedError
 from lvmcore.evaluation.learning_curves import (
     CurvePoint,
@@ -32,7 +34,7 @@ from lvmcore.metrics.scores import classification_scores
 from lvmcore.models import model_class
 from lvmcore.prediction.target_predictions import prediction_table
 from lvmcore.prediction.target_rows import split_for_target
-from lvmcore.results import FitStep
+from lvmcore.results import Callback, FitStep
 from lvmcore.runs.atomic_files import read_json, write_json
 from lvmcore.runs.job import JobSpec
 from lvmcore.runs.model_of_job import make_model
@@ -114,7 +116,8 @@ class LearningCurveFits(JobKind):
     """Fits to nested random samples of rows, each scored on rows that no fit of its repeat has.
 
     ``learning_curve.json`` holds the ``LearningCurve`` and is written after every fit; a run that
-    is resumed goes on after them. ``metrics.json`` has the mean scores at the largest size.
+    is resumed makes those that are left. On a cluster they are made at once. ``metrics.json`` has
+    the mean scores at the largest size.
     """
 
     stop_message = "Stopped before all fits of the learning curve were done: those done were kept."
@@ -142,20 +145,56 @@ class LearningCurveFits(JobKind):
         self.context.check_stop()
 
     def work(self) -> None:
-        """Fit the model to each number of rows of each repeat."""
-        spec, path = self.context.spec, self.context.folder.files.learning_curve
+        """Fit the model to each number of rows of each repeat; see ``make_calls``."""
+        spec = self.context.spec
         known = {(point.size, point.repeat) for point in self.curve.points}
-        with self.context.row_progress() as tell:
-            for repeat in range(spec.repeats):
-                split = _split(self.dataset, spec, repeat)
-                for size in spec.sizes:
-                    if (size, repeat) not in known:
-                        point = self._fit(split, size, repeat)
-                        points = (*self.curve.points, point)
-                        self.curve = dataclasses.replace(self.curve, points=points)
-                        write_json(path, self.curve.to_json())
-                    tell(len(self.curve.points), len(spec.sizes) * spec.repeats)
-                    self.context.check_stop()
+        fits = [(repeat, size) for repeat in range(spec.repeats) for size in spec.sizes]
+        left = [(repeat, size) for repeat, size in fits if (size, repeat) not in known]
+        curve_fits = _CurveFits(self.dataset, spec)
+        with self.context.row_progress(every=True) as tell:
+
+            def done(place: int, point: CurvePoint) -> None:
+                del place
+                self._keep(point)
+                tell(len(self.curve.points), len(fits))
+                self.context.check_stop()
+
+            make_calls(
+                IndependentCalls(
+                    left,
+                    partial(self._own_fit, curve_fits),
+                    lambda: curve_fits,
+                    done,
+                    fits=True,
+                )
+            )
+
+    def _keep(self, point: CurvePoint) -> None:
+        """Write a point, in the order of the repeats and sizes."""
+        points = sorted((*self.curve.points, point), key=lambda one: (one.repeat, one.size))
+        self.curve = dataclasses.replace(self.curve, points=tuple(points))
+        write_json(self.context.folder.files.learning_curve, self.curve.to_json())
+
+    def _own_fit(self, fits: _CurveFits, fit: tuple[int, int], look: Look) -> CurvePoint:
+        """A fit in the process of the run.
+
+        Raises:
+            StoppedError: a stop was requested during the fit.
+        """
+        stopped = []
+
+        def callback(step: FitStep) -> bool:
+            del step
+            look()
+            reason = self.context.monitor.should_stop()
+            if reason is not None:
+                stopped.append(reason)
+            return reason is not None
+
+        point = fits(fit, callback)
+        if stopped and not point.error:
+            raise StoppedError(stopped[0])
+        return point
 
     def write_results(self) -> None:
         """Write the curve, and the mean scores at the largest size.
@@ -183,35 +222,41 @@ class LearningCurveFits(JobKind):
             notes.append(f"{len(errors)} of them were not possible, such as: {errors[0]}")
         return Outcome(notes=tuple(notes))
 
-    def _fit(self, split: _Split, size: int, repeat: int) -> CurvePoint:
+
+class _CurveFits:
+    """Fits of a model to rows of a dataset, of any repeat; other processes get a copy.
+
+    Args:
+        dataset: the dataset.
+        spec: the learning curve.
+    """
+
+    def __init__(self, dataset: Dataset, spec: JobSpec) -> None:
+        self._dataset, self._spec = dataset, spec
+        self._split: tuple[int, _Split] | None = None  # of the last repeat
+
+    def __call__(self, fit: tuple[int, int], callback: Callback | None = None) -> CurvePoint:
         """Fit the model to the first rows of a repeat, and score it.
 
-        Raises:
-            StoppedError: a stop was requested during the fit.
+        Args:
+            fit: repeat, and number of rows.
+            callback: called with the steps of the fit.
         """
-        began = time.monotonic()
+        repeat, size = fit
+        if self._split is None or self._split[0] != repeat:
+            self._split = repeat, _split(self._dataset, self._spec, repeat)
+        began, split = time.monotonic(), self._split[1]
         model, rows = self._model(repeat), split.order[:size]
-        stopped = []
-
-        def callback(step: FitStep) -> bool:
-            del step
-            reason = self.context.monitor.should_stop()
-            if reason is not None:
-                stopped.append(reason)
-            return reason is not None
-
         try:
             model.fit(split.X.iloc[rows], split.y[rows], callback=callback)
         except DataError as error:  # such as one class alone
             return CurvePoint(size, repeat, {}, time.monotonic() - began, str(error))
         seconds = time.monotonic() - began
-        if stopped:
-            raise StoppedError(stopped[0])
         return CurvePoint(size, repeat, _scores(model, split), seconds)
 
     def _model(self, repeat: int) -> Any:
         """The unfitted model with the seed of a repeat, where it has a seed."""
-        spec = self.context.spec
+        spec = self._spec
         names = {setting.name for setting in model_class(spec.model).parameters()}
         seed = {"random_state": repeat} if "random_state" in names else {}
         return make_model(dataclasses.replace(spec, parameters={**spec.parameters, **seed}))

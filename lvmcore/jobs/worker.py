@@ -19,15 +19,19 @@ from filelock import Timeout
 
 from lvmcore.devices import use_gpu
 from lvmcore.distributed.choice import chosen_shards, shards_in_actors
+from lvmcore.distributed.independent_calls import chosen_caller
 from lvmcore.distributed.shards import ShardLostError
 from lvmcore.errors import LatentboardError
 from lvmcore.jobs.executors.cluster_address import connect
+from lvmcore.jobs.executors.cluster_caller import ClusterCaller
 from lvmcore.jobs.executors.cluster_state import ADDRESS
 from lvmcore.jobs.executors.executor import NODE_LOST
+from lvmcore.jobs.executors.requirements import requirements
 from lvmcore.jobs.machine_limits import keep_freed_memory
 from lvmcore.jobs.parent_process import ParentWatch, has_request, read_request
 from lvmcore.jobs.run_job import run_job
 from lvmcore.models import MODELS
+from lvmcore.runs.job import Job
 from lvmcore.runs.job_folder import JobFolder
 from lvmcore.runs.run_files import private_opener
 from lvmcore.runs.store import Store
@@ -86,6 +90,22 @@ def _join_cluster() -> None:
         connect(os.environ[ADDRESS])
 
 
+def _caller(job: Job, watch: ParentWatch) -> contextlib.AbstractContextManager[None]:
+    """Have the cluster of the run make independent calls of it, if it is on one."""
+    address = os.environ.get(ADDRESS, "")
+    if not address:
+        return contextlib.nullcontext()
+    needs = requirements(job)
+    return chosen_caller(
+        ClusterCaller(
+            address,
+            lambda: watch.should_stop() is not None,
+            gpus=needs.gpus,
+            memory=needs.memory,
+        )
+    )
+
+
 def main() -> int:
     """Wait for a request and execute the run.
 
@@ -115,12 +135,13 @@ def main() -> int:
             watch.start()
             spec = folder.spec()
             try:
-                run_job(
-                    folder,
-                    lambda: store.datasets.get(spec.dataset),
-                    watch.should_stop,
-                    store=store,
-                )
+                with _caller(folder.job(name), watch):
+                    run_job(
+                        folder,
+                        lambda: store.datasets.get(spec.dataset),
+                        watch.should_stop,
+                        store=store,
+                    )
             except ShardLostError as error:
                 print(f"{type(error).__name__}: {error}", file=sys.stderr)
                 return _after_loss(folder, str(error))

@@ -200,6 +200,10 @@ class JobSpec:
             what = f"{self.target} of {self.dataset_name}" if self.target else self.dataset_name
             object.__setattr__(self, "name", f"{self.model} on {what}")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled by its JSON form, as its mappings are views that cannot be written to."""
+        return JobSpec.from_json, (self.to_json(),)
+
     def to_json(self) -> dict[str, Any]:
         """The JSON form, as in ``spec.json``."""
         return {

@@ -23,6 +23,7 @@ from lvmcore.persistence import (
     read_metadata,
     with_prefix,
     write,
+    write_atomically,
 )
 from lvmcore.training.adam import Adam
 
@@ -157,6 +158,37 @@ class Checkpoint:
         self._generator, self._beside, self._start = generator, beside, start
         self._steps, self._seconds_before = steps, seconds
 
+    def for_start(self, folder: Path | None) -> Checkpoint:
+        """A checkpoint for one optimisation of the same fit in another process.
+
+        It is never due; it uses and stores branches where this one does.
+
+        Args:
+            folder: of its files; None for one that is only sent to the other process.
+        """
+        place = Path() if folder is None else folder
+        found = Checkpoint(
+            place / self.path.name,
+            branches=None if self._branches is None else place,
+            seconds=float("inf"),
+        )
+        found._course, found._fingerprint = self._course, self._fingerprint
+        found._seed = self._seed
+        return found
+
+    def branch(self, start: int) -> bytes | None:
+        """The stored state of a start, from 1, before its cooling; None without one."""
+        if self._branches is None:
+            return None
+        path = branch_path(self._branches, start)
+        return path.read_bytes() if path.is_file() else None
+
+    def write_branch(self, start: int, content: bytes | None) -> None:
+        """Write what ``branch`` of another checkpoint returned; a failure leaves none."""
+        if self._branches is not None and content is not None:
+            with suppress(OSError):
+                write_atomically(branch_path(self._branches, start), content)
+
     def restore(self, sizes: Sequence[int] = ()) -> State | None:
         """The arguments of the last ``save``, or None; the generator is reset to its state then.
 
@@ -168,6 +200,8 @@ class Checkpoint:
         if found is None or self._generator is None:
             return found
         arrays, facts = found
+        if facts.get("between"):
+            return None
         if not _have_sizes(arrays, sizes):
             self.notes.append(_OF_ANOTHER)
             return None
@@ -224,6 +258,10 @@ class Checkpoint:
     def due(self) -> bool:
         """Whether the next checkpoint is due."""
         return time.monotonic() - self._written >= self._gap
+
+    def save_between(self) -> None:
+        """Replace the file between two optimisations: it has what ``follow`` was given alone."""
+        self.save({}, {"iteration": 0, "seconds": 0.0, "between": True})
 
     def save(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
         """Replace the file atomically; a failure to write is noted and does not stop the fit.

@@ -19,7 +19,8 @@ from lvmcore.base.regressor_classifier import Regressor
 from lvmcore.bench.deep.deep_gp import split
 from lvmcore.bench.harness.report import BenchmarkRow, Options
 from lvmcore.data.samples.paper_datasets import load_paper
-from lvmcore.evaluation.target_baselines import BaselineProblem, baseline_predictions
+from lvmcore.evaluation.baseline_methods import BaselineProblem
+from lvmcore.evaluation.target_baselines import baseline_predictions
 from lvmcore.evaluation.target_quality import target_metrics
 from lvmcore.evaluation.target_scores import BASELINES
 from lvmcore.models.supervised.gp import GPRegressor

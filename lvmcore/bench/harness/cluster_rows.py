@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import torch
-
 from lvmcore.bench.harness import machine
 from lvmcore.bench.harness.report import MeasuredRow, RowMaker, row_or_error
-from lvmcore.jobs.executors.cluster_address import ClusterError, cluster_address, connect
-from lvmcore.jobs.executors.node_worker import (
-    different_versions,
-    node_versions,
-    package_versions,
-)
+from lvmcore.jobs.executors.cluster_address import cluster_address, connect
+from lvmcore.jobs.executors.cluster_tasks import ClusterTasks, TaskNeeds
 from lvmcore.jobs.executors.requirements import threads_of_a_node
 
 __all__ = ["ClusterRows"]
+
+#: Longest wait for a row before another look.
+_WAIT_SECONDS = 60.0
 
 
 class ClusterRows:
@@ -42,24 +39,20 @@ class ClusterRows:
             makers: of the rows: functions of a module with their arguments.
 
         Raises:
-            ClusterError: a node has other versions of the packages.
+            ClusterError: a node has other versions of the packages, or was lost again and again.
         """
-        threads = threads_of_a_node()
-        task = self._ray.remote(_measured_row).options(num_cpus=threads)
-        here = package_versions()
-        waiting = {task.remote(maker, threads, here): maker for maker in makers}
-        while waiting:
-            ready, _ = self._ray.wait(list(waiting))
-            found = self._ray.get(ready[0])
-            if isinstance(found, str):
-                raise ClusterError(found)
-            yield waiting.pop(ready[0]), found
+        needs = TaskNeeds(threads_of_a_node())
+        tasks: ClusterTasks[RowMaker] = ClusterTasks(self._ray, _measured_row, needs)
+        try:
+            for maker in makers:
+                tasks.submit(maker, maker)
+            while len(tasks):
+                for found in tasks.finished(_WAIT_SECONDS):
+                    yield found.key, found.get()
+        finally:
+            tasks.close()
 
 
-def _measured_row(maker: RowMaker, threads: int, expected: dict[str, str]) -> MeasuredRow | str:
-    """Measure a row on a node; the sentence where the node has other versions of the packages."""
-    different = different_versions(expected, node_versions())
-    if different:
-        return different
-    torch.set_num_threads(threads)
+def _measured_row(maker: RowMaker) -> MeasuredRow:
+    """Measure a row on a node."""
     return MeasuredRow(row_or_error(maker), machine.describe_machine(), machine.commit_hash())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import sys
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +13,15 @@ from typing import Any
 
 from lvmcore.errors import ConfigError
 
-__all__ = ["ClusterError", "check_answer", "cluster_address", "connect", "has_token", "require_ray"]
+__all__ = [
+    "ClusterError",
+    "check_answer",
+    "cluster_address",
+    "connect",
+    "connected",
+    "has_token",
+    "require_ray",
+]
 
 #: Name of the variable in which Ray keeps the address of a cluster.
 VARIABLE = "RAY_ADDRESS"
@@ -92,6 +101,19 @@ def connect(address: str) -> Any:
             raise ClusterError(f"No cluster answers at {address}.") from error
         _connect_with_token(ray, address)
     return ray
+
+
+def connected(address: str) -> Any:
+    """The module ``ray``, connected to a cluster; a process connects once.
+
+    Args:
+        address: from ``cluster_address``.
+
+    Raises:
+        ClusterError: see ``connect``.
+    """
+    ray = sys.modules.get("ray")
+    return ray if ray is not None and ray.is_initialized() else connect(address)
 
 
 def _initialise(ray: Any, address: str) -> None:

@@ -133,7 +133,9 @@ class ClusterRun:
 
     def _send(self, actor: Any, name: str, shards: int) -> None:
         """Send the run, the fitted run whose model it uses, and the datasets that are missing."""
-        variables = {SHARDS: f"{shards} ray", ADDRESS: os.environ[ADDRESS]} if shards else {}
+        variables = {ADDRESS: os.environ[ADDRESS]}
+        if shards:
+            variables[SHARDS] = f"{shards} ray"
         spec, wait = self._folder.spec(), _ANSWER_SECONDS
         digests, runs = [spec.dataset], [name]
         if spec.run:

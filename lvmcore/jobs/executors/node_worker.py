@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -19,6 +20,7 @@ from types import MappingProxyType
 import psutil
 
 from lvmcore.errors import DataError
+from lvmcore.jobs.executors.cluster_state import ADDRESS
 from lvmcore.jobs.executors.folder_mirror import FileChange, FileMark, changed_files
 from lvmcore.jobs.worker_process import WorkerProcess
 from lvmcore.runs.job import installed_version
@@ -147,7 +149,8 @@ class NodeWorker:
         for digest in digests:
             (self._home / _DATASETS / digest).symlink_to(_dataset_cache() / digest)
         self._run = self._home / _RUNS / name
-        self._process = WorkerProcess(self._threads, variables=variables)
+        own = {**variables, ADDRESS: _own_address()} if _own_address() else dict(variables)
+        self._process = WorkerProcess(self._threads, variables=own)
         self._process.assign(self._home, name, self._gpu)
 
     def changes(self, known: Mapping[str, FileMark]) -> tuple[list[FileChange], int | None, str]:
@@ -178,6 +181,14 @@ class NodeWorker:
         if self._process is not None:
             self._process.end()
         shutil.rmtree(self._home, ignore_errors=True)
+
+
+def _own_address() -> str:
+    """The address at which this node reaches its cluster; "" outside of one."""
+    ray = sys.modules.get("ray")
+    if ray is None or not ray.is_initialized():
+        return ""
+    return str(ray.get_runtime_context().gcs_address)
 
 
 def _delete_remnants() -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from lvmcore.data.new_tables.column_matching import match_columns, normalised_na
 from lvmcore.data.new_tables.matching_dataset import BinaryCode, column_codes
 from lvmcore.data.row_numbers import RowNumbers
 from lvmcore.data.table import Table
-from lvmcore.jobs.executors.cluster_address import cluster_address, connect
+from lvmcore.jobs.executors.cluster_address import cluster_address, connected
 from lvmcore.jobs.executors.cluster_state import ADDRESS
 from lvmcore.jobs.file_blocks.block_model import Application, BlockModel
 from lvmcore.jobs.file_blocks.parts import apply_to_files
@@ -126,14 +125,8 @@ def new_pool(
     """
     address = os.environ.get(ADDRESS, "") if cluster is None else cluster_address(cluster)
     if address:
-        return lambda model: RayPool(_connected(address), model, workers)
+        return lambda model: RayPool(connected(address), model, workers)
     return lambda model: LocalPool(model, workers or cores())
-
-
-def _connected(address: str) -> Any:
-    """The module ``ray``, connected; a process connects once."""
-    ray = sys.modules.get("ray")
-    return ray if ray is not None and ray.is_initialized() else connect(address)
 
 
 def _row_id_column(rows: Dataset) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
-import uuid
 from abc import ABC, abstractmethod
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -13,6 +12,7 @@ from typing import Any
 
 from lvmcore.data.long_tables.file_blocks import ArrowBlock
 from lvmcore.errors import DataError
+from lvmcore.jobs.executors.cluster_tasks import ClusterTasks, TaskNeeds
 from lvmcore.jobs.file_blocks.block_model import BlockModel
 from lvmcore.jobs.machine_limits import limit_threads
 
@@ -125,20 +125,6 @@ def _apply(block: ArrowBlock) -> bytes:
     return _model[0].apply(block)
 
 
-_on_node: dict[str, BlockModel] = {}
-
-
-def _apply_on_node(key: str, model: BlockModel, block: ArrowBlock) -> bytes:
-    """The results of a block in a process of a cluster, which keeps the loaded model."""
-    if key not in _on_node:
-        import torch
-
-        torch.set_num_threads(1)
-        _on_node.clear()
-        _on_node[key] = model
-    return _on_node[key].apply(block)
-
-
 class RayPool(BlockPool):
     """Tasks of one core each on the nodes of a Ray cluster; Ray repeats those of a lost node.
 
@@ -146,40 +132,29 @@ class RayPool(BlockPool):
 
     Args:
         ray: the module ``ray``, connected.
-        model: the model.
+        model: the model; a process of a node keeps it loaded.
         workers: largest number of cores; None for those of the cluster.
     """
 
     def __init__(self, ray: Any, model: BlockModel, workers: int | None = None) -> None:
-        self._ray = ray
         n = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
         self.most = _BLOCKS_A_PROCESS * n
-        self._key = uuid.uuid4().hex
-        self._model = ray.put(model)
-        self._task = ray.remote(num_cpus=1, max_retries=-1)(_apply_on_node)
-        self._under_way: dict[Any, int] = {}
+        self._tasks: ClusterTasks[int] = ClusterTasks(ray, model.apply, TaskNeeds())
 
     def submit(self, number: int, block: ArrowBlock) -> None:
         """Have a block computed where there is a free core."""
-        self._under_way[self._task.remote(self._key, self._model, block)] = number
+        self._tasks.submit(number, block)
 
     def finished(self, seconds: float) -> list[tuple[int, bytes]]:
         """The results that are finished."""
-        if not self._under_way:
-            return []
-        done, _ = self._ray.wait(list(self._under_way), num_returns=1, timeout=seconds)
         found = []
-        for result in done:
-            number = self._under_way.pop(result)
+        for result in self._tasks.finished(seconds):
             try:
-                found.append((number, self._ray.get(result)))
-            except self._ray.exceptions.RayTaskError as error:
-                cause = error.cause if error.cause is not None else error
-                raise DataError(str(cause)) from error
+                found.append((result.key, result.get()))
+            except Exception as error:
+                raise DataError(str(error)) from error
         return found
 
     def close(self) -> None:
         """Cancel the tasks that are under way."""
-        for result in self._under_way:
-            self._ray.cancel(result, force=True)
-        self._under_way.clear()
+        self._tasks.close()

@@ -40,8 +40,8 @@ from lvmcore.gp.minibatch.label_terms import LabelSettings
 from lvmcore.gp.model import START_VARIANCE, chosen_kernel, fit_likelihoods, start_noise
 from lvmcore.gp.objective import LDGDObjective
 from lvmcore.gp.paths import DataPath, LabelPath
-from lvmcore.gp.restarts import fit_from_starts
 from lvmcore.gp.rows.placement import labelled_rows, refuse_shards
+from lvmcore.gp.starts.restarts import fit_from_starts
 from lvmcore.parameters import Advanced, Advised, Doc, Range
 from lvmcore.preprocessing.class_labels import row_weights
 from lvmcore.training.loop import train

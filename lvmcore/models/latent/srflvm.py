@@ -33,7 +33,7 @@ from lvmcore.errors import DataError
 from lvmcore.gp.imputation_intervals import scale_by_steps
 from lvmcore.gp.model import GPLatentVariableModel
 from lvmcore.gp.paths import FullRows, LatentRows
-from lvmcore.gp.restarts import derived_seeds, fit_from_starts
+from lvmcore.gp.starts.restarts import derived_seeds, fit_from_starts
 from lvmcore.kernels.composite import CompositeKernel
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advised, is_array

@@ -25,7 +25,7 @@ from lvmcore.gp.point_estimates.positions import (
     Positions,
     row_inputs,
 )
-from lvmcore.gp.restarts import RestartResult, fit_from_starts
+from lvmcore.gp.starts.restarts import RestartResult, fit_from_starts
 from lvmcore.kernels.expression_kernel import map_kernel
 from lvmcore.parameters import Advised, Doc
 from lvmcore.training.outcome import FitOutcome

@@ -10,12 +10,9 @@ from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestRegressor
 
 from lvmcore.evaluation import cross_conformal
+from lvmcore.evaluation.baseline_methods import BaselineProblem, _left_out_by_trees
 from lvmcore.evaluation.cross_conformal import LeftOutPredictions, conformal_interval
-from lvmcore.evaluation.target_baselines import (
-    BaselineProblem,
-    _left_out_by_trees,
-    baseline_predictions,
-)
+from lvmcore.evaluation.target_baselines import baseline_predictions
 from lvmcore.evaluation.target_quality import target_metrics
 
 

@@ -14,6 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 from lvmcore import ProbabilisticPCA
 from lvmcore.data import Dataset, Table
 from lvmcore.data.transforms import one_hot_columns
+from lvmcore.distributed.independent_calls import chosen_caller
 from lvmcore.errors import DataError
 from lvmcore.evaluation.hidden_cells import HiddenCells, hide_cells, predict_hidden
 from lvmcore.evaluation.imputation_baselines import NEIGHBOURS, baseline_predictions
@@ -23,6 +24,7 @@ from lvmcore.evaluation.imputation_scores import (
     comparison_from_json,
     comparison_to_json,
 )
+from tests.unit.lvmcore.distributed.shuffled_caller import ShuffledCaller
 
 SINGLE = [np.array([d]) for d in range(5)]
 
@@ -72,6 +74,19 @@ def test_variances_are_those_of_unseen_errors(curved: NDArray[np.float64]) -> No
     assert found["forest"].variance[3] < 0.2
     assert found["forest"].variance[4] == pytest.approx(1.0, abs=0.25)
     assert found["means"].variance.tolist() == pytest.approx([1.0] * 5, abs=0.1)
+
+
+def test_forests_of_other_processes_are_those_of_this_one(curved: NDArray[np.float64]) -> None:
+    hidden = hide_cells(curved, 0.1)
+    left = np.where(hidden, np.nan, curved)
+    here = baseline_predictions(left, hidden, SINGLE, seconds=600.0)
+    caller = ShuffledCaller(during=1)
+    with chosen_caller(caller):
+        there = baseline_predictions(left, hidden, SINGLE, seconds=600.0)
+    assert len(caller.order) == len(SINGLE) - 1
+    for key, one in here.items():
+        np.testing.assert_array_equal(there[key].mean, one.mean)
+        np.testing.assert_array_equal(there[key].variance, one.variance)
 
 
 def test_after_its_time_no_column_gets_a_forest(curved: NDArray[np.float64]) -> None:

@@ -11,7 +11,7 @@ from lvmcore import stability
 from lvmcore.cli.progress import describe_step
 from lvmcore.data import Dataset
 from lvmcore.evaluation.start_agreement import start_agreement
-from lvmcore.gp.restarts import RestartResult
+from lvmcore.gp.starts.restarts import RestartResult
 from lvmcore.jobs.run_job import run_job
 from lvmcore.metrics import stability as metrics_stability
 from lvmcore.runs import Store

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,11 @@ from sklearn.ensemble import (
 from sklearn.model_selection import KFold
 
 from lvmcore.data import Table
+from lvmcore.distributed.independent_calls import chosen_caller
 from lvmcore.errors import DataError
-from lvmcore.evaluation import target_baselines, target_comparison
-from lvmcore.evaluation.target_baselines import (
-    PENALTIES,
-    BaselineProblem,
-    _mixed,
-    baseline_predictions,
-)
+from lvmcore.evaluation import baseline_methods, target_comparison
+from lvmcore.evaluation.baseline_methods import PENALTIES, BaselineProblem
+from lvmcore.evaluation.target_baselines import _mixed, baseline_predictions
 from lvmcore.evaluation.target_comparison import compare_target
 from lvmcore.evaluation.target_quality import target_metrics
 from lvmcore.evaluation.target_scores import (
@@ -41,6 +39,7 @@ from lvmcore.evaluation.target_scores import (
 from lvmcore.metrics.paired_difference import exceeds_noise
 from lvmcore.prediction.target_predictions import PROBABILITY_OF
 from lvmcore.prediction.target_rows import SupervisedRows
+from tests.unit.lvmcore.distributed.shuffled_caller import ShuffledCaller
 
 
 def number_problem(n: int = 90) -> BaselineProblem:
@@ -190,7 +189,7 @@ def test_wide_tables_are_boosted_by_the_columns_that_tell_most(
         X=np.hstack([noise[:60], problem.X]),
         X_new=np.hstack([noise[60:], problem.X_new]),
     )
-    monkeypatch.setattr(target_baselines, "MOST_COLUMNS", 3)
+    monkeypatch.setattr(baseline_methods, "MOST_COLUMNS", 3)
     found = table(baseline_predictions(wide, seconds=100.0), "boosting")
     error = np.square(found["truth"] - found["mean"]).mean()
     assert error < 0.6 * problem.y_new.var()
@@ -308,6 +307,21 @@ def _first(rows: SupervisedRows, n: int) -> SupervisedRows:
 
 
 # ---- the sentence and the file -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [number_problem, class_problem])
+def test_parts_fitted_elsewhere_give_the_same_predictions(
+    make: Callable[[], BaselineProblem],
+) -> None:
+    here = baseline_predictions(make(), seconds=600.0)
+    caller = ShuffledCaller(during=1)
+    with chosen_caller(caller):
+        there = baseline_predictions(make(), seconds=600.0)
+    assert len(caller.order) == 12  # but the first: two fits to all rows, and two to five folds
+    assert list(there) == list(here)
+    for key, table in here.items():
+        assert table is not None
+        pd.testing.assert_frame_equal(there[key], table, check_exact=True)
 
 
 def made(**values: tuple[float | None, float | None, str]) -> TargetComparison:

@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 from lvmcore.data import Dataset, Table, matching_dataset
 from lvmcore.data.held_out_rows import hold_out_groups, hold_out_last
 from lvmcore.errors import ConfigError, DataError
-from lvmcore.evaluation import target_baselines
+from lvmcore.evaluation import baseline_methods
 from lvmcore.evaluation.target_quality import coverage_at, target_metrics
 from lvmcore.evaluation.target_scores import BASELINES, MODEL, read_comparison
 from lvmcore.jobs import fit_target
@@ -50,8 +50,8 @@ QUICK = {"max_iter": 30, "n_inducing": 10}
 @pytest.fixture(autouse=True)
 def small_baselines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Baselines with few trees, so that the many fits here take no longer."""
-    monkeypatch.setattr(target_baselines, "ITERATIONS", (5,))
-    monkeypatch.setattr(target_baselines, "TREES", (10,))
+    monkeypatch.setattr(baseline_methods, "ITERATIONS", (5,))
+    monkeypatch.setattr(baseline_methods, "TREES", (10,))
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """A fit that was stopped and goes on from its checkpoint ends as if it had never stopped."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,13 @@ def stop_after(last: int) -> Callable[[FitStep], bool]:
 
 
 def untimed(history: tuple[FitStep, ...]) -> list[FitStep]:
-    return [dataclasses.replace(step, seconds=0.0) for step in history]
+    """The steps without their seconds; a missing score is one object, so that it equals itself."""
+    return [
+        dataclasses.replace(
+            step, seconds=0.0, held_out=math.nan if math.isnan(step.held_out) else step.held_out
+        )
+        for step in history
+    ]
 
 
 def same(one: LatentVariableModel, two: LatentVariableModel, X: FloatArray = X) -> None:

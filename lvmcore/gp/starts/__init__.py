@@ -1,0 +1,1 @@
+"""Fits from several initial maps: one start, and which of them is kept."""
