@@ -13,7 +13,7 @@ __all__ = ["CellSums", "count_cells"]
 def count_cells(Y: Tensor, observed: Tensor | None) -> Tensor:
     """Number of observed cells in each column of rows Y [B, D], [D]."""
     if observed is None:
-        return torch.full_like(Y[0], len(Y), dtype=torch.float64)
+        return Y.new_full(Y.shape[1:], len(Y), dtype=torch.float64)
     return observed.sum(0).double()
 
 

@@ -181,7 +181,7 @@ class BatchedDataPath(DataPath, ABC):
     def batch_bound(
         self, sums: Any, Y: Tensor, excess: Tensor | None = None, observed: Tensor | None = None
     ) -> Tensor:
-        """``bound_of_sums`` of rows Y [B, D], 0 where a cell is missing, observed as of ``sums``."""
+        """``bound_of_sums`` of rows Y [B, D] and their observed cells, as of ``sums``."""
         return self.bound_of_sums(sums, CellSums.of(Y, observed), excess)
 
     @abstractmethod

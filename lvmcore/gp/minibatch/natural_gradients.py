@@ -123,6 +123,11 @@ class NaturalGradientWeights(nn.Module):
         transposed = a.T.contiguous()
         return torch.stack([(a * own) @ transposed for own in beta.T]), pull.T @ a.T
 
+    @property
+    def natural_parameters(self) -> tuple[Tensor, Tensor]:
+        """Λ [C, M, M] and h [C, M]."""
+        return self.precision, self.shift
+
     @torch.no_grad()
     def follow_sums(self, curvature: Tensor, shift: Tensor, rho: float) -> None:
         """``natural_gradient_step`` with the sums of ``natural_gradient_sums``."""
