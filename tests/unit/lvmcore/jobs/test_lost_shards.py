@@ -128,7 +128,9 @@ def test_the_command_line_goes_on_after_a_loss(
 def test_models_without_shards_are_refused_by_the_command_line() -> None:
     local_run.check_model_shards(0, MODELS["vae"]())
     local_run.check_model_shards(2, MODELS["ldgd"]())
-    with pytest.raises(ConfigError, match=r"vae.*bayesian_gplvm, fast_ldgd, ldgd, qep_lvm"):
+    with pytest.raises(
+        ConfigError, match=r"vae.*bayesian_gplvm, fast_ldgd, ldgd, qep_lvm, stochastic_gplvm, svgp_"
+    ):
         local_run.check_model_shards(2, MODELS["vae"]())
     with pytest.raises(ConfigError, match="expected 1 to"):
         local_run.check_model_shards(-2, MODELS["ldgd"]())
