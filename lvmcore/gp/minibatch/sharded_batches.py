@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from lvmcore.distributed.batch_sums import BatchSums
 from lvmcore.distributed.choice import open_shards, shard_count
 from lvmcore.distributed.row_sums import total_of
+from lvmcore.distributed.shards import Shards
 from lvmcore.errors import ConfigError
 from lvmcore.gp.minibatch.batch_rows import MapBatchBlock, Whole
 from lvmcore.gp.minibatch.cell_sums import CellSums
@@ -21,7 +22,9 @@ from lvmcore.gp.rows.label_draws import standard_noise
 from lvmcore.neural.latent_batch import LatentKLTerm
 from lvmcore.preprocessing.table_rows import TableRows
 
-__all__ = ["ShardedBatches"]
+__all__ = ["Opener", "ShardedBatches"]
+
+Opener = Callable[[Callable[[slice], MapBatchBlock], int], Shards]
 
 
 class ShardedBatches:
@@ -36,6 +39,8 @@ class ShardedBatches:
         rows: their q(x).
         data: the term of the columns.
         labels: those of the label columns.
+        opened: makes the shards from the maker of a block and N; None for those that were chosen
+            for this process.
     """
 
     def __init__(
@@ -44,6 +49,7 @@ class ShardedBatches:
         rows: EncodedRows | LocalRows,
         data: MinibatchDataTerm,
         labels: Sequence[NaturalGradientLabelTerm],
+        opened: Opener | None = None,
     ) -> None:
         self.table, self.rows, self.data, self.labels = table, rows, data, list(labels)
         encoder = rows if isinstance(rows, EncodedRows) else None
@@ -54,7 +60,7 @@ class ShardedBatches:
             return MapBatchBlock(table.part(part), encoder, data, own)
 
         self._sums = BatchSums(
-            open_shards(block, len(table)),
+            (opened or open_shards)(block, len(table)),
             [*placed, data.path, *(term.path for term in labels)],
             [part for term in labels for part in term.path.natural_parameters],
         )
