@@ -109,6 +109,12 @@ def _shards(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
     return chain(shards.rows(options), step_cost.rows(options))
 
 
+def _shard_batches(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
+    from lvmcore.bench.latent import shard_batches
+
+    return shard_batches.rows(options)
+
+
 def _short_tables(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
     from lvmcore.bench.deep import short_tables
 
@@ -156,6 +162,7 @@ BENCHES: dict[str, Callable[[Options], Iterator[Callable[[], BenchmarkRow]]]] = 
     "psi": _psi,
     "qep": _qep,
     "s-curve": _s_curve,
+    "shard-batches": _shard_batches,
     "shards": _shards,
     "short-tables": _short_tables,
     "sod-dgp": _sod_dgp,

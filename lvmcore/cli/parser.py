@@ -32,8 +32,8 @@ def build_parser() -> argparse.ArgumentParser:
     bench.add_argument(
         "name",
         help="all, classify, files-in-place, first-fit, impute, kernels, ldgd, map-methods, maps, "
-        "mixed, mnist, precision, psi, qep, s-curve, shards, short-tables, sod-dgp, srflvm "
-        "or verdict",
+        "mixed, mnist, precision, psi, qep, s-curve, shard-batches, shards, short-tables, sod-dgp, "
+        "srflvm or verdict",
     )
     bench.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
     bench.add_argument("--full", action="store_true", help="the long version, as published")

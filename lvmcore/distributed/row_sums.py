@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from lvmcore.distributed.shards import Shards
 
-__all__ = ["row_sums"]
+__all__ = ["row_sums", "total_of"]
 
 
 def row_sums(shards: Shards, shared: Sequence[nn.Parameter], facts: Any) -> tuple[Tensor, ...]:
@@ -33,7 +33,7 @@ def row_sums(shards: Shards, shared: Sequence[nn.Parameter], facts: Any) -> tupl
     return found
 
 
-def _total(parts: Sequence[NDArray[np.float64]]) -> Tensor:
+def total_of(parts: Sequence[NDArray[np.float64]]) -> Tensor:
     """The sum of arrays, in their order."""
     return torch.from_numpy(np.asarray(np.sum(np.stack(parts), axis=0)))
 
@@ -47,13 +47,13 @@ class _RowSums(torch.autograd.Function):
         ctx.save_for_backward(*shared)
         values = [value.detach().double().numpy() for value in shared]
         answers = shards.ask("evaluate", values, facts, keeps and any(ctx.needs_input_grad))
-        return tuple(_total(parts) for parts in zip(*answers, strict=True))
+        return tuple(total_of(parts) for parts in zip(*answers, strict=True))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
         answers = ctx.shards.ask("pull_back", [slope.numpy() for slope in slopes])
-        totals = (_total(parts) for parts in zip(*answers, strict=True))
+        totals = (total_of(parts) for parts in zip(*answers, strict=True))
         shared = ctx.saved_tensors
         pairs = zip(totals, shared, strict=True)
         return None, None, None, *(total.to(value).view_as(value) for total, value in pairs)

@@ -66,16 +66,33 @@ class Shard:
             self._sums = found
         return [total.detach().double().numpy() for total in found]
 
-    def pull_back(self, slopes: Sequence[Array]) -> list[Array]:
+    def pull_back(self, slopes: Sequence[Array | None]) -> list[Array]:
         """Gradients by the shared parameters; those by the block's own stay here, as ``grad``.
 
         Args:
-            slopes: gradients by the sums of all blocks.
+            slopes: gradients by the sums of all blocks; None for one that has none.
         """
+        pairs = zip(self._gradients(slopes), self.block.shared_parameters, strict=True)
+        found = [torch.zeros_like(p) if g is None else g for g, p in pairs]
+        return [gradient.double().numpy() for gradient in found]
+
+    def pull_back_all(
+        self, slopes: Sequence[Array | None]
+    ) -> tuple[list[Array | None], list[Array]]:
+        """``pull_back``, None for parameters without a gradient, and those by the block's own."""
+        shared = self._gradients(slopes)
+        own = [parameter.grad for parameter in self.block.own_parameters]
+        return (
+            [None if gradient is None else gradient.double().numpy() for gradient in shared],
+            [gradient.double().numpy() for gradient in own if gradient is not None],
+        )
+
+    def _gradients(self, slopes: Sequence[Array | None]) -> list[Tensor | None]:
+        """Gradients by the shared parameters; those by the block's own are stored as ``grad``."""
         used = [
             (total, torch.from_numpy(slope.copy()).to(total).view_as(total))
             for total, slope in zip(self._sums, slopes, strict=True)
-            if total.requires_grad
+            if slope is not None and total.requires_grad
         ]
         shared, own = self.block.shared_parameters, self.block.own_parameters
         found = torch.autograd.grad(
@@ -85,13 +102,9 @@ class Shard:
             allow_unused=True,
         )
         self._sums = ()
-        filled = [
-            torch.zeros_like(p) if g is None else g
-            for p, g in zip([*shared, *own], found, strict=True)
-        ]
-        for parameter, gradient in zip(own, filled[len(shared) :], strict=True):
-            parameter.grad = gradient
-        return [gradient.double().numpy() for gradient in filled[: len(shared)]]
+        for parameter, gradient in zip(own, found[len(shared) :], strict=True):
+            parameter.grad = torch.zeros_like(parameter) if gradient is None else gradient
+        return list(found[: len(shared)])
 
     def step(self, rate: float) -> None:
         """Adam's step of the block's parameters."""

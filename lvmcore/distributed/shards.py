@@ -105,11 +105,26 @@ class Shards:
         Raises:
             ShardLostError: a shard is gone.
         """
-        self.tell(name, *arguments)
-        sent, self._waiting = self._waiting, [[] for _ in self._connections]
-        for connection, commands in zip(self._connections, sent, strict=True):
-            connection.send(commands)
-        answers = [connection.receive() for connection in self._connections]
+        return self.ask_each(name, [arguments] * len(self))
+
+    def ask_each(self, name: str, arguments: Sequence[tuple[Any, ...] | None]) -> list[Any]:
+        """``ask``, with arguments of its own for each shard.
+
+        Args:
+            name: of the command.
+            arguments: one a shard; None for a shard that is not asked.
+
+        Returns:
+            The answers of the shards that were asked.
+
+        Raises:
+            ShardLostError: a shard is gone.
+        """
+        asked = [i for i, own in enumerate(arguments) if own is not None]
+        for i in asked:
+            commands, self._waiting[i] = [*self._waiting[i], (name, arguments[i] or ())], []
+            self._connections[i].send(commands)
+        answers = [self._connections[i].receive() for i in asked]
         for answer in answers:
             if isinstance(answer, Exception):
                 raise answer

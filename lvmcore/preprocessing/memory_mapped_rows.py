@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,43 @@ from lvmcore.preprocessing.table_rows import TableRows
 __all__ = ["MemoryMappedRows", "check_file_length", "column_names", "release_pages"]
 
 
+@dataclass(frozen=True)
+class _FilePart:
+    """Rows of an array in a file, that a process opens when it reads them.
+
+    Attributes:
+        path: of the file.
+        offset: bytes before the rows.
+        shape: of the rows.
+        dtype: of a number.
+    """
+
+    path: str
+    offset: int
+    shape: tuple[int, ...]
+    dtype: str
+
+    def open(self) -> NDArray[Any]:
+        """The rows.
+
+        Raises:
+            DataError: the file is not there, or shorter than it was.
+        """
+        try:
+            found: NDArray[Any] = np.memmap(self.path, self.dtype, "r", self.offset, self.shape)
+        except (OSError, ValueError) as error:
+            raise DataError(
+                f"The rows in {self.path!r} cannot be read by a process of the fit: it needs the "
+                "file where it runs. Use shards on this machine, or a folder that all nodes share."
+            ) from error
+        return found
+
+
 class MemoryMappedRows(TableRows):
     """Rows of an array on disk, read, standardised and moved to the device on demand.
 
-    The values equal those of ``InMemoryRows`` of the same table exactly.
+    The values equal those of ``InMemoryRows`` of the same table exactly. A pickle of rows that are
+    in a file has the place in the file, and no rows.
 
     Args:
         data: in the data's units, NaN for missing cells, [N, D plus constant columns].
@@ -32,31 +66,61 @@ class MemoryMappedRows(TableRows):
     def __init__(
         self, data: NDArray[Any], standardiser: Standardiser, like: Tensor, *, complete: bool
     ) -> None:
-        self._data, self._standardiser = data, standardiser
+        self._data: NDArray[Any] | _FilePart = data
+        self._standardiser = standardiser
         self.n_columns = int((~standardiser.constant).sum())
         self.complete = complete
         self.like = like.new_empty((0, self.n_columns))
 
     def __len__(self) -> int:
-        return len(self._data)
+        return self._data.shape[0]
+
+    def __getstate__(self) -> dict[str, Any]:
+        data = self._data if isinstance(self._data, _FilePart) else _place_in_file(self._data)
+        return {**vars(self), "_data": data}
+
+    def part(self, rows: slice) -> MemoryMappedRows:
+        """See ``TableRows.part``."""
+        return MemoryMappedRows(
+            self._opened()[rows], self._standardiser, self.like, complete=self.complete
+        )
+
+    def _opened(self) -> NDArray[Any]:
+        """The rows in the data's units."""
+        if isinstance(self._data, _FilePart):
+            self._data = self._data.open()
+        return self._data
 
     def take(self, positions: Tensor | slice) -> tuple[Tensor, Tensor | None]:
         """See ``TableRows.take``; the file is read in the order of its rows."""
+        data = self._opened()
         if isinstance(positions, torch.Tensor):
             indices = positions.cpu().numpy()
             order = np.argsort(indices, kind="stable")
-            rows = np.empty((len(indices), self._data.shape[1]))
-            rows[order] = self._data[indices[order]]
+            rows = np.empty((len(indices), data.shape[1]))
+            rows[order] = data[indices[order]]
         else:
-            rows = np.asarray(self._data[positions], dtype=np.float64)
+            rows = np.asarray(data[positions], dtype=np.float64)
         Y = self._standardiser.transform(rows)
         if isinstance(positions, slice):  # a pass over all rows: it does not come back soon
-            release_pages(self._data)
+            release_pages(data)
         if self.complete:
             return torch.as_tensor(Y).to(self.like), None
         observed = ~np.isnan(Y)
         Y[~observed] = 0.0
         return torch.as_tensor(Y).to(self.like), torch.as_tensor(observed).to(self.like.device)
+
+
+def _place_in_file(data: NDArray[Any]) -> _FilePart | NDArray[Any]:
+    """The place of rows in a file; the rows themselves where they are in none."""
+    root: Any = data
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    path = getattr(root, "filename", None)
+    if not isinstance(root, np.memmap) or path is None or not data.flags.c_contiguous:
+        return np.array(data)
+    offset = root.offset + data.ctypes.data - root.ctypes.data
+    return _FilePart(str(path), offset, data.shape, data.dtype.str)
 
 
 def release_pages(X: Any) -> None:

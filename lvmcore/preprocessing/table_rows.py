@@ -41,6 +41,10 @@ class TableRows(ABC):
             The rows, [B, D], and the mask of observed cells, [B, D], None for a complete table.
         """
 
+    @abstractmethod
+    def part(self, rows: slice) -> TableRows:
+        """Consecutive rows as a table, which can be pickled without the other rows."""
+
     def blocks(self, size: int = BLOCK_ROWS) -> Iterator[tuple[Tensor, Tensor | None]]:
         """Consecutive blocks of ``size`` rows, each as from ``take``."""
         for begin in range(0, len(self), size):
@@ -84,3 +88,8 @@ class InMemoryRows(TableRows):
         if isinstance(positions, torch.Tensor):
             positions = positions.to(self.Y.device)
         return self.Y[positions], None if self.observed is None else self.observed[positions]
+
+    def part(self, rows: slice) -> InMemoryRows:
+        """See ``TableRows.part``."""
+        observed = None if self.observed is None else self.observed[rows].clone()
+        return InMemoryRows(self.Y[rows].clone(), observed)

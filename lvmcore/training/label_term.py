@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from copy import copy
+from typing import Protocol, Self
 
 import torch
 from numpy.typing import ArrayLike
@@ -64,6 +65,13 @@ class LabelTerm(Term[LabelledSample]):
         self.weights = torch.as_tensor(weights).to(like)
         #: Row numbers of the labelled rows, [n].
         self.rows = torch.nonzero(self.codes >= 0)[:, 0]
+
+    def part(self, rows: slice) -> Self:
+        """The term of consecutive rows, numbered from 0, with the same model."""
+        found = copy(self)
+        found.codes, found.weights = self.codes[rows].clone(), self.weights[rows].clone()
+        found.rows = torch.nonzero(found.codes >= 0)[:, 0]
+        return found
 
     def value(self, sample: LabelledSample) -> Tensor:
         """The term, averaged over the samples of the latent positions, []."""

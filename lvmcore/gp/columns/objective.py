@@ -23,8 +23,8 @@ from torch import Tensor
 
 from lvmcore.base.fit_problem import FitProblem
 from lvmcore.gp.columns.likelihood_path import LikelihoodPath
+from lvmcore.gp.minibatch.data_term import TableBatch
 from lvmcore.gp.minibatch.label_terms import LabelSettings, label_terms
-from lvmcore.gp.minibatch.objective import TableBatch
 from lvmcore.gp.minibatch.row_posteriors import EncodedRows, LocalRows
 from lvmcore.gp.paths import LatentRows
 from lvmcore.neural.latent_batch import LatentKLTerm, draw_positions

@@ -17,12 +17,9 @@ from lvmcore.base.latent_variable_model import FitProblem
 from lvmcore.gp.data_decoder import DataDecoder
 from lvmcore.gp.inducing_points import inducing_count
 from lvmcore.gp.latent_inference import RowDecoder, refine_rows
+from lvmcore.gp.minibatch.data_term import WholeTable
 from lvmcore.gp.minibatch.label_terms import LabelSettings
-from lvmcore.gp.minibatch.objective import (
-    MinibatchObjective,
-    MinibatchSettings,
-    WholeTable,
-)
+from lvmcore.gp.minibatch.objective import MinibatchObjective, MinibatchSettings
 from lvmcore.gp.minibatch.row_posteriors import EncodedRows
 from lvmcore.gp.model import start_noise
 from lvmcore.kernels.expression import KernelExpression

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from lvmcore.gp.bounds import OptimalInducing, kernel_eigensystem
+from lvmcore.gp.minibatch.cell_sums import CellSums, count_cells
 from lvmcore.gp.paths import NOISE_FLOOR, DataPath
 from lvmcore.kernels.expression import KernelExpression
 from lvmcore.kernels.psi_statistics import PsiSums, psi_sums, sampled_psi_sums
@@ -31,7 +32,6 @@ __all__ = [
     "BatchedDataPath",
     "InducingMoments",
     "StochasticDataPath",
-    "count_cells",
 ]
 
 _KUU = "The kernel matrix of the inducing inputs"
@@ -39,13 +39,6 @@ _KUU = "The kernel matrix of the inducing inputs"
 NOISE_STEP = 0.05
 # Largest value of residual/σ² − 1 of a batch; larger ones are clipped.
 LARGEST_RESIDUAL_RATIO = 10.0
-
-
-def count_cells(Y: Tensor, observed: Tensor | None) -> Tensor:
-    """Number of observed cells in each column of rows Y [B, D], [D]."""
-    if observed is None:
-        return torch.full_like(Y[0], len(Y), dtype=torch.float64)
-    return observed.sum(0).double()
 
 
 @dataclass(frozen=True)
@@ -166,6 +159,14 @@ class BatchedDataPath(DataPath, ABC):
         """Unbiased estimates of ``sums`` from one sample of each row's position, X [B, Q]."""
 
     @abstractmethod
+    def as_sums(self, psi0: Tensor, psi1Y: Tensor, psi2: Tensor) -> Any:
+        """The psi statistics with these numbers, in the form of ``sums``."""
+
+    def drawn_totals(self, X: Tensor, Y: Tensor, observed: Tensor | None) -> Any:
+        """``drawn_sums`` in the form of ``sums``, so that those of several blocks add up."""
+        return self.drawn_sums(X, Y, observed)
+
+    @abstractmethod
     def whiten(self, sums: Any) -> tuple[Tensor, Tensor]:
         """G = L⁻¹ psi2 L⁻ᵀ by set of rows [K, M, M], P = L⁻¹ psi1ᵀY [M, D], current kernel."""
 
@@ -177,10 +178,14 @@ class BatchedDataPath(DataPath, ABC):
         """exp(``log_noise``) for noise variances ``residual`` [D] by column, [D]."""
         return residual
 
-    @abstractmethod
     def batch_bound(
         self, sums: Any, Y: Tensor, excess: Tensor | None = None, observed: Tensor | None = None
     ) -> Tensor:
+        """``bound_of_sums`` of rows Y [B, D] and their observed cells, as of ``sums``."""
+        return self.bound_of_sums(sums, CellSums.of(Y, observed), excess)
+
+    @abstractmethod
+    def bound_of_sums(self, sums: Any, cells: CellSums, excess: Tensor | None = None) -> Tensor:
         """The data term of the bound, less KL(q(V)), estimated from a batch, [].
 
         Afterwards q(V) is updated with the batch, and the noise moves towards its optimum for the
@@ -193,12 +198,11 @@ class BatchedDataPath(DataPath, ABC):
 
         Args:
             sums: psi statistics summed over the batch, at the current kernel and Z.
-            Y: rows of the batch, 0 where a cell is missing, [B, D].
+            cells: sums over the cells of the batch.
             excess: psi1ᵀ times the part of the cells beyond the clipping range, [M, D]; it is left
                 out of the update of q(V). A cell 200 standard deviations from the mean, counted
                 N/B times, would dominate the running mean for many steps. The bound itself uses
                 every cell unclipped, and holds at any q(V).
-            observed: True where a cell is observed, [B, D]; None where every one is.
         """
 
     @abstractmethod
@@ -225,13 +229,12 @@ class BatchedDataPath(DataPath, ABC):
             observed: True where a cell is observed, [B, D]; None where every one is.
         """
         scale, least = self.n_rows / len(Y), self.log_noise.detach().exp()
+        cells = CellSums.of(Y, observed)
         with torch.no_grad():
             G, P = self.whiten(sums)
             self.follow(scale * G, scale * P, 1.0)
             for _ in range(2):
-                best = self._noise_parameters(
-                    self._residual_variance(self._error(sums, Y), Y, observed)
-                )
+                best = self._noise_parameters(self._residual_variance(self._error(sums, Y), cells))
                 self.log_noise.copy_(best.maximum(least).log())
 
     def follow(self, G: Tensor, P: Tensor, rho: float) -> None:
@@ -240,18 +243,17 @@ class BatchedDataPath(DataPath, ABC):
             self.G.lerp_(G.detach(), rho)
             self.P.lerp_(P.detach(), rho)
 
-    def _residual_variance(self, error: Tensor, Y: Tensor, observed: Tensor | None) -> Tensor:
+    def _residual_variance(self, error: Tensor, cells: CellSums) -> Tensor:
         """Estimate of the noise variance from some rows, error/n_d, [D].
 
         error = E‖y_d − f_d‖² of these rows. Control variate: ‖y_d‖²/n_d of the batch is replaced by
         its value over all rows, weighted by the noise's share of the column's variance. The
         estimate is unbiased, and exact for a column of pure noise, however sparse.
         """
-        noises, cells = self._noise_by_column(), count_cells(Y, observed)
-        squares, whole = Y.square().sum(0, dtype=torch.float64), self.squares / self.counts
-        n = cells.clamp_min(1)
-        residual = error / n + (noises / whole).clamp_max(1) * (whole - squares / n)
-        return torch.where(cells > 0, residual, noises)
+        noises, whole = self._noise_by_column(), self.squares / self.counts
+        n = cells.counts.clamp_min(1)
+        residual = error / n + (noises / whole).clamp_max(1) * (whole - cells.squares / n)
+        return torch.where(cells.counts > 0, residual, noises)
 
     def _noise_parameters(self, residual: Tensor) -> Tensor:
         """exp(``log_noise``) for noise variances ``residual`` [D]; [1] if columns share it."""
@@ -265,20 +267,19 @@ class BatchedDataPath(DataPath, ABC):
         P: Tensor,
         excess: Tensor | None,
         error: Tensor,
-        Y: Tensor,
-        observed: Tensor | None,
+        cells: CellSums,
     ) -> None:
         """Update q(V) with a batch, and the noise with its residuals, E‖y_d − f_d‖² [D]."""
-        scale, share = self.n_rows / len(Y), self.cells / (self.n_rows * len(self.counts))
+        scale, share = self.n_rows / cells.n_rows, self.cells / (self.n_rows * len(self.counts))
         with torch.no_grad():
             if excess is not None:
                 P = P - solve_lower(self._root(), excess)
-            rho = step_length(share * len(Y), len(self.Z))
+            rho = step_length(share * cells.n_rows, len(self.Z))
             self.follow(scale * G, scale * P, rho)
             # Step proportional to residual/σ² − 1: a mean of logarithms would be biased downwards
             # by the variance between batches, most where a batch has few cells.
             noises = self._noise_by_column()
-            away = self._residual_variance(error, Y, observed) / noises - 1
+            away = self._residual_variance(error, cells) / noises - 1
             residual = noises * (NOISE_STEP * away.clamp(-1, LARGEST_RESIDUAL_RATIO)).exp()
             self.log_noise.copy_(self._noise_parameters(residual).clamp_min(NOISE_FLOOR).log())
 
@@ -309,6 +310,10 @@ class StochasticDataPath(BatchedDataPath):
         del observed
         return sampled_psi_sums(self.kernel, X, self.Z, Y)
 
+    def as_sums(self, psi0: Tensor, psi1Y: Tensor, psi2: Tensor) -> PsiSums:
+        """See ``BatchedDataPath.as_sums``."""
+        return PsiSums(psi0, psi1Y, psi2)
+
     def whiten(self, sums: PsiSums) -> tuple[Tensor, Tensor]:
         """See ``BatchedDataPath.whiten``; all columns have the same rows, K = 1."""
         L = self._root()
@@ -325,25 +330,19 @@ class StochasticDataPath(BatchedDataPath):
         squares = Y.square().sum(0, dtype=torch.float64)
         return self.moments().expected_error(*self.whiten(sums), sums.psi0, squares)
 
-    def batch_bound(
-        self,
-        sums: PsiSums,
-        Y: Tensor,
-        excess: Tensor | None = None,
-        observed: Tensor | None = None,
-    ) -> Tensor:
-        """See ``BatchedDataPath.batch_bound``; a batch of all rows sets q(V) to its optimum."""
+    def bound_of_sums(self, sums: PsiSums, cells: CellSums, excess: Tensor | None = None) -> Tensor:
+        """See ``BatchedDataPath``; a batch of all rows sets q(V) to its optimum."""
         G, P = self.whiten(sums)
-        scale, whole, learning = self.n_rows / len(Y), len(Y) == self.n_rows, G.requires_grad
+        B, learning = cells.n_rows, G.requires_grad
+        scale, whole = self.n_rows / B, self.n_rows == B
         if whole and learning:
             self.follow(G, P, 1.0)
         q = self.moments()
         noise = self._noise_by_column() if whole else self._noise_by_column().detach()
-        squares = Y.square().sum(0, dtype=torch.float64)
-        fit = q.expected_fit(G, P, sums.psi0, squares, noise, len(Y))
+        fit = q.expected_fit(G, P, sums.psi0, cells.squares, noise, B)
         if learning and not whole:
-            error = q.expected_error(G, P, sums.psi0, squares)
-            self._follow_batch(G, P, excess, error, Y, observed)
+            error = q.expected_error(G, P, sums.psi0, cells.squares)
+            self._follow_batch(G, P, excess, error, cells)
         return scale * fit - q.kl()
 
     def best_bound(self, sums: PsiSums) -> Tensor:

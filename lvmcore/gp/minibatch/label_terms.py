@@ -21,7 +21,7 @@ from lvmcore.preprocessing.class_labels import (
 from lvmcore.training.batches import LONGEST_LABEL_STEP, step_length
 from lvmcore.training.label_term import LabelTerm
 
-__all__ = ["LabelSettings", "label_terms"]
+__all__ = ["LabelSettings", "NaturalGradientLabelTerm", "label_terms"]
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from lvmcore.gp.masked_bound import (
     whitened,
     whitened_optimum,
 )
+from lvmcore.gp.minibatch.cell_sums import CellSums
 from lvmcore.gp.minibatch.data_path import BatchedDataPath
 from lvmcore.kernels.expression import KernelExpression
 from lvmcore.kernels.psi_exponents import full_from_pairs, pairs
@@ -77,15 +78,14 @@ class ColumnMoments:
     quadratic: Tensor
     kl: Tensor
 
-    def expected_error(self, P: Tensor, psi0: Tensor, Y: Tensor) -> Tensor:
+    def expected_error(self, P: Tensor, psi0: Tensor, squares: Tensor) -> Tensor:
         """E‖y_d − f_d‖² of the given rows as in ``InducingMoments.expected_error``, [D].
 
         Args:
             P: [M, D].
             psi0: [D].
-            Y: the rows, 0 where a cell is missing, [B, D].
+            squares: ‖y_d‖², [D].
         """
-        squares = Y.square().sum(0, dtype=torch.float64)
         return squares - 2 * (self.mean * P).sum(0) + psi0 + self.quadratic
 
 
@@ -97,11 +97,13 @@ class DrawnRows:
         K: kernel between the samples and Z, [B, M].
         psi1Y: Σ_n k(Z, x_n) y_nᵀ, [M, D].
         psi0: k(x, x) summed over the observed rows of each column, [D].
+        sets: 1 where a group of columns has the row, [B, K].
     """
 
     K: Tensor
     psi1Y: Tensor
     psi0: Tensor
+    sets: Tensor
 
 
 class MaskedStochasticDataPath(BatchedDataPath):
@@ -151,7 +153,17 @@ class MaskedStochasticDataPath(BatchedDataPath):
             psi0 = cells.counts * kernel.variance.double()
         else:
             psi0 = cells.mask.double().T @ kernel.diagonal(X).double()
-        return DrawnRows(K, K.T @ Y.double(), psi0)
+        return DrawnRows(K, K.T @ Y.double(), psi0, cells.sets)
+
+    def drawn_totals(self, X: Tensor, Y: Tensor, observed: Tensor | None) -> MaskedPsiSums:
+        """See ``BatchedDataPath.drawn_totals``."""
+        drawn, (i, j) = self.drawn_sums(X, Y, observed), pairs(len(self.Z), X.device)
+        psi2 = (drawn.K[:, i] * drawn.K[:, j]).T @ drawn.sets
+        return self.as_sums(drawn.psi0, drawn.psi1Y, psi2)
+
+    def as_sums(self, psi0: Tensor, psi1Y: Tensor, psi2: Tensor) -> MaskedPsiSums:
+        """See ``BatchedDataPath.as_sums``."""
+        return MaskedPsiSums(psi0, psi1Y, psi2, self.groups)
 
     def whiten(self, sums: MaskedPsiSums) -> tuple[Tensor, Tensor]:
         """See ``BatchedDataPath.whiten``."""
@@ -186,7 +198,8 @@ class MaskedStochasticDataPath(BatchedDataPath):
 
     def _error(self, sums: MaskedPsiSums, Y: Tensor) -> Tensor:
         G, P = self.whiten(sums)
-        return self.moments(G).expected_error(P, sums.psi0, Y)
+        squares = Y.square().sum(0, dtype=torch.float64)
+        return self.moments(G).expected_error(P, sums.psi0, squares)
 
     def _own_noise(self, residual: Tensor) -> Tensor:
         """Each column's own part o_d of σ_d² = o_d + s, s the average of o over all D columns.
@@ -196,35 +209,30 @@ class MaskedStochasticDataPath(BatchedDataPath):
         D, most = len(residual), residual.sort(descending=True).values.cumsum(0)
         return residual - (most / (D + torch.arange(1, D + 1).to(residual))).max()
 
-    def batch_bound(
-        self,
-        sums: MaskedPsiSums | DrawnRows,
-        Y: Tensor,
-        excess: Tensor | None = None,
-        observed: Tensor | None = None,
+    def bound_of_sums(
+        self, sums: MaskedPsiSums | DrawnRows, cells: CellSums, excess: Tensor | None = None
     ) -> Tensor:
-        """See ``BatchedDataPath.batch_bound``."""
-        if len(Y) == self.n_rows and isinstance(sums, MaskedPsiSums):
+        """See ``BatchedDataPath.bound_of_sums``."""
+        if cells.n_rows == self.n_rows and isinstance(sums, MaskedPsiSums):
             return self.best_bound(sums)
-        scale, cells = self.n_rows / len(Y), self._cells(Y, observed)
+        scale = self.n_rows / cells.n_rows
         if isinstance(sums, DrawnRows):
             L = self._root()
             P, a = solve_lower(L, sums.psi1Y), solve_lower(L, sums.K.T)
-            G = _grams(a.detach(), cells.sets)
+            G = _grams(a.detach(), sums.sets)
             q = self.moments(G)
-            curvature = _curvature(q.weights, a, cells.sets)
+            curvature = _curvature(q.weights, a, sums.sets)
         else:
             G, P = self.whiten(sums)
             q = self.moments(G.detach())
             curvature = (q.weights * G).sum()
         noise = self._noise_by_column().detach()
-        squares = Y.square().sum(0, dtype=torch.float64)
-        error = squares - 2 * (q.mean * P).sum(0) + sums.psi0
+        error = cells.squares - 2 * (q.mean * P).sum(0) + sums.psi0
         logs = (cells.counts * (LOG_2PI + noise.log()) + error / noise).sum()
         fit = -0.5 * (logs + curvature)
         if P.requires_grad:
-            error = q.expected_error(P, sums.psi0, Y)
-            self._follow_batch(G, P, excess, error, Y, observed)
+            error = q.expected_error(P, sums.psi0, cells.squares)
+            self._follow_batch(G, P, excess, error, cells)
         return scale * fit - q.kl
 
     def best_bound(self, sums: MaskedPsiSums) -> Tensor:

@@ -99,21 +99,53 @@ class NaturalGradientWeights(nn.Module):
         Args:
             rho: length ρ of the step.
         """
-        last, self._evaluation = self._evaluation, None
-        if last is None:
+        found = self._row_gradients()
+        if found is None:
             return
-        mean, a = last.mean, last.a
-        slope, by_variance = torch.autograd.grad(
-            last.total, (mean, last.variance), retain_graph=True
-        )
+        a, beta, pull = found
         with torch.no_grad():
-            beta = (-2 * by_variance).clamp_min(0)
             eye, transposed = torch.eye(len(a)).to(a), a.T.contiguous()
             for own, curvature in zip(self.precision, beta.T, strict=True):
                 # I + Σ β a aᵀ, one class at a time: its product with β stays in the cache
                 precision = torch.addmm(eye, a * curvature, transposed)
                 own.lerp_(0.5 * (precision + precision.T), rho)
-            self.shift.lerp_((slope + beta * mean).T @ a.T, rho)
+            self.shift.lerp_(pull.T @ a.T, rho)
+
+    def natural_gradient_sums(self) -> tuple[Tensor, Tensor] | None:
+        """Σ β a aᵀ [C, M, M] and Σ a (g + β m) [C, M] of the expected log likelihood kept last.
+
+        None where none was kept since. Those of disjoint sets of rows add up.
+        """
+        found = self._row_gradients()
+        if found is None:
+            return None
+        a, beta, pull = found
+        transposed = a.T.contiguous()
+        return torch.stack([(a * own) @ transposed for own in beta.T]), pull.T @ a.T
+
+    @property
+    def natural_parameters(self) -> tuple[Tensor, Tensor]:
+        """Λ [C, M, M] and h [C, M]."""
+        return self.precision, self.shift
+
+    @torch.no_grad()
+    def follow_sums(self, curvature: Tensor, shift: Tensor, rho: float) -> None:
+        """``natural_gradient_step`` with the sums of ``natural_gradient_sums``."""
+        eye = torch.eye(curvature.shape[-1]).to(curvature)
+        self.precision.lerp_(eye + 0.5 * (curvature + curvature.mT), rho)
+        self.shift.lerp_(shift, rho)
+
+    def _row_gradients(self) -> tuple[Tensor, Tensor, Tensor] | None:
+        """a [M, n], β and g + β m [n, C] of what was kept last; None where nothing was."""
+        last, self._evaluation = self._evaluation, None
+        if last is None:
+            return None
+        slope, by_variance = torch.autograd.grad(
+            last.total, (last.mean, last.variance), retain_graph=True
+        )
+        with torch.no_grad():
+            beta = (-2 * by_variance).clamp_min(0)
+            return last.a.detach(), beta, slope + beta * last.mean
 
     def kl(self) -> Tensor:
         """Σ_c KL(q(V_c) ‖ N(0, I)), []."""

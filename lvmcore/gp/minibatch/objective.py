@@ -7,7 +7,6 @@ Notation: lvmcore/README.md; the bound is that of ``FastLDGD``, without its labe
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from typing import Any, Protocol
@@ -15,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from lvmcore.base.initial_map import pca_start
 from lvmcore.base.latent_variable_model import FitProblem
@@ -27,26 +26,25 @@ from lvmcore.gp.imputation_intervals import (
 )
 from lvmcore.gp.inducing_points import spread_points
 from lvmcore.gp.minibatch.data_path import BatchedDataPath, StochasticDataPath
+from lvmcore.gp.minibatch.data_term import MinibatchDataTerm, TableBatch, WholeTable
 from lvmcore.gp.minibatch.label_terms import LabelSettings, label_terms
 from lvmcore.gp.minibatch.masked_path import MaskedStochasticDataPath
 from lvmcore.gp.minibatch.row_posteriors import EncodedRows, LocalRows, encoded_rows
+from lvmcore.gp.minibatch.sharded_batches import ShardedBatches
 from lvmcore.gp.paths import named_paths
 from lvmcore.gp.row_relocation import best_positions
 from lvmcore.kernels.expression import KernelExpression
-from lvmcore.kernels.psi_statistics import MaskedPsiSums, masked_psi_sums, psi1
+from lvmcore.kernels.psi_statistics import MaskedPsiSums, masked_psi_sums
 from lvmcore.neural.latent_batch import LatentBatch, LatentKLTerm, draw_positions
-from lvmcore.neural.networks import clip_to_range
 from lvmcore.numerics.row_blocks import BLOCK_ROWS
 from lvmcore.preprocessing.observed_cells import ObservedCells
 from lvmcore.training.batches import ROWS_PER_INDUCING, Batches
-from lvmcore.training.objective import KLTerm, Objective, Term, total_values
+from lvmcore.training.objective import KLTerm, Objective, total_values
 from lvmcore.training.snapshots import thinned
 
 __all__ = [
     "MinibatchObjective",
     "MinibatchSettings",
-    "TableBatch",
-    "WholeTable",
 ]
 
 # With more inducing inputs the psi statistics of a batch are sampled, not computed in closed form.
@@ -62,69 +60,6 @@ class MinibatchSettings(Protocol):
     n_hidden: int
     batch_size: int
     learning_rate: float
-
-
-@dataclass(frozen=True)
-class TableBatch(LatentBatch):
-    """A batch with its rows of the table.
-
-    Attributes:
-        Y: the rows, 0 where a cell is missing, [B, D].
-        observed: True where a cell is observed, [B, D]; None where every one is.
-    """
-
-    Y: Tensor
-    observed: Tensor | None
-
-
-@dataclass(frozen=True)
-class WholeTable:
-    """q(X) of all rows and their psi statistics, at one state of the parameters.
-
-    Attributes:
-        mean: of q(x), [N, Q], float64.
-        variance: of q(x), [N, Q], float64.
-        sums: psi statistics of all rows, as returned by ``BatchedDataPath.sums``.
-    """
-
-    mean: Tensor
-    variance: Tensor
-    sums: Any
-
-
-class MinibatchDataTerm(Term[TableBatch]):
-    """The bound of the columns, less KL(q(V)), estimated from a batch.
-
-    Args:
-        path: the path to the columns; q(V) and the noise are updated with each batch.
-        exact_psi: whether the psi statistics are in closed form, or at samples of q(x).
-    """
-
-    name = "data fit"
-
-    def __init__(self, path: BatchedDataPath, *, exact_psi: bool) -> None:
-        self.path, self.exact_psi = path, exact_psi
-
-    def frozen_in_warm_up(self) -> list[nn.Parameter]:
-        """The noise variances."""
-        return [self.path.log_noise]
-
-    def value(self, sample: TableBatch) -> Tensor:
-        """The estimate before q(V) and the noise are updated, []."""
-        Y, observed, mean, variance = sample.Y, sample.observed, sample.mean, sample.variance
-        if self.exact_psi:
-            sums = self.path.sums(mean, variance, Y, observed)
-        else:
-            sums = self.path.drawn_sums(sample.X[0], Y, observed)
-        return self.path.batch_bound(sums, Y, self._excess(mean, variance, Y), observed)
-
-    def _excess(self, mean: Tensor, variance: Tensor, Y: Tensor) -> Tensor | None:
-        """psi1ᵀ times the part of the cells beyond the encoder's range, [M, D]; None without."""
-        beyond = Y - clip_to_range(Y)
-        if not bool(beyond.any()):
-            return None
-        with torch.no_grad():
-            return psi1(self.path.kernel, mean, variance, self.path.Z).T @ beyond.double()
 
 
 class MinibatchObjective(Objective[TableBatch]):
@@ -189,6 +124,8 @@ class MinibatchObjective(Objective[TableBatch]):
         )
         self._initialise_inducing_values(n_inducing)
         self._whole: WholeTable | None = None
+        #: The rows in shards; None where this process computes every batch.
+        self._shards = ShardedBatches.chosen(table, self.rows, self.data, self.labels)
 
     def _initialise_inducing_values(self, n_inducing: int) -> None:
         """Initialise q(V) of the columns from as many rows as its running means average."""
@@ -228,7 +165,10 @@ class MinibatchObjective(Objective[TableBatch]):
 
         The bound of all rows, which ends a fit, leaves them for the fitted model.
         """
-        if self._whole is None:
+        if self._whole is None and self._shards is not None:
+            local = self.rows.all_rows() if isinstance(self.rows, LocalRows) else None
+            self._whole = self._shards.whole_table(local)
+        elif self._whole is None:
             mean, variance = self.all_rows()
             self._whole = WholeTable(mean, variance, self.all_sums(mean, variance))
         return self._whole
@@ -269,6 +209,9 @@ class MinibatchObjective(Objective[TableBatch]):
         """The terms estimated from the next batch; q(V) is then updated."""
         self._whole = None
         rows = self.batches.next()
+        if self._shards is not None:
+            kl = {term.name: term.value(None) for term in self.label_kl}  # q(V) follows next
+            return self._shards.batch_terms(rows, self.generator) | kl
         Y, observed = self.table.take(rows)
         mean, variance = self._place(rows, Y, observed)
         scale = len(self.table) / len(Y)

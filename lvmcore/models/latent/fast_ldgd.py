@@ -47,6 +47,7 @@ from lvmcore.gp.minibatch.amortised_fit import (
 )
 from lvmcore.gp.minibatch.label_terms import LabelSettings
 from lvmcore.gp.model import chosen_kernel, fit_likelihoods, restore_columns
+from lvmcore.gp.rows.placement import refuse_shards
 from lvmcore.neural.networks import Encoder
 from lvmcore.parameters import Advanced, Advised, Doc, Range
 from lvmcore.training.outcome import FitOutcome
@@ -123,6 +124,7 @@ class FastLDGD(LabelledGPLVM):
         amortised=True,
         streams=True,
         gpu=True,
+        shards=True,
     )
     label_draws: ClassVar[int] = 16
 
@@ -193,6 +195,7 @@ class FastLDGD(LabelledGPLVM):
         weight = settle_label_weight(self, problem)
         labels = LabelSettings(self.likelihood, weight, self.class_weight)
         if self._column_terms is not None:
+            refuse_shards()
             columns = fit_likelihoods(
                 self,
                 problem,

@@ -38,6 +38,7 @@ from lvmcore.gp.model import (
     fit_likelihoods,
     restore_columns,
 )
+from lvmcore.gp.rows.placement import refuse_shards
 from lvmcore.neural.networks import Encoder
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advised, Doc
@@ -97,6 +98,7 @@ class StochasticGPLVM(GPLatentVariableModel):
         amortised=True,
         streams=True,
         gpu=True,
+        shards=True,
     )
 
     #: None where each q(x) has parameters of its own.
@@ -141,6 +143,7 @@ class StochasticGPLVM(GPLatentVariableModel):
     def _fit(self, problem: FitProblem) -> FitOutcome:
         expression, local = chosen_kernel(self, problem), self.latent_posterior == "free"
         if self._column_terms is not None:
+            refuse_shards()
             columns = fit_likelihoods(
                 self,
                 problem,

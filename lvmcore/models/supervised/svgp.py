@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lvmcore.base.capabilities import Capabilities
 from lvmcore.base.estimator_dataclass import estimator_dataclass
 from lvmcore.base.predictor import (
     FitMethod,
@@ -28,6 +29,11 @@ from lvmcore.deep.dsvi import InducedDeepGP
 from lvmcore.deep.fit_method import DeepGPOptions, InducedMethod
 from lvmcore.deep.likelihoods import GaussianNoise, SoftmaxClasses
 from lvmcore.deep.objective import CollapsedObjective, DeepGPObjective
+from lvmcore.deep.rows.sharded_objective import (
+    ShardedSVGPObjective,
+    check_shards_of_batches,
+    rows_in_shards,
+)
 from lvmcore.deep.settings import (
     InducingCountOrAuto,
     Kernel,
@@ -53,12 +59,31 @@ SPARSE = 200
 INDUCING = ((2000, 2000), (10_000, SPARSE), (sys.maxsize, 100))
 # Multiples of the noise of the exact process from which the sparse one starts.
 NOISE_FACTORS = tuple(4.0**k for k in range(9))
+_CAPABILITIES = Capabilities(decoding=False, bound=True, gpu=True, shards=True)
 # Rows up to which a step uses all of them, and rows of a mini-batch.
 WHOLE_ROWS, BATCH_ROWS = 10_000, 2000
 
 
 @dataclass(frozen=True)
-class _RegressionMethod(InducedMethod):
+class _SparseMethod(InducedMethod):
+    """Fit by mini-batches, whose rows may be in shards."""
+
+    def objective(
+        self,
+        gp: InducedDeepGP,
+        X: Tensor,
+        Y: Tensor,
+        options: DeepGPOptions,
+        generator: torch.Generator,
+    ) -> DeepGPObjective:
+        """See ``DeepGPMethod``."""
+        if not rows_in_shards(X):
+            return super().objective(gp, X, Y, options, generator)
+        return ShardedSVGPObjective(gp, X, Y, batch_size=options.batch_size, generator=generator)
+
+
+@dataclass(frozen=True)
+class _RegressionMethod(_SparseMethod):
     """Fit of the collapsed bound by a quasi-Newton method, from an exact process on some rows."""
 
     def advise(self, size: TableSize) -> dict[str, Advised]:
@@ -82,6 +107,7 @@ class _RegressionMethod(InducedMethod):
             if given is None:  # Adam takes many steps, each of M³ operations
                 model.settings_["n_inducing"] = min(SPARSE, options.n_inducing)
             return super().fit(model, problem)
+        check_shards_of_batches(options.batch_size, len(problem.X))
         rows = len(torch.unique(problem.X, dim=0))
         # The matrix of all rows is factorised in double precision alone.
         if options.n_inducing >= rows and problem.X.dtype == torch.float64:
@@ -246,6 +272,8 @@ class SVGPRegressor(Regressor):
     paper: ClassVar[str] = "Hensman et al. 2013"
     order: ClassVar[int] = 110
 
+    capabilities: ClassVar[Capabilities] = _CAPABILITIES
+
     method: ClassVar[FitMethod] = _RegressionMethod()
     earlier_settings: ClassVar[Mapping[str, Any]] = {"kernel": "rbf"}
 
@@ -279,7 +307,9 @@ class SVGPClassifier(Classifier):
     paper: ClassVar[str] = "Hensman et al. 2015"
     order: ClassVar[int] = 111
 
-    method: ClassVar[FitMethod] = InducedMethod()
+    capabilities: ClassVar[Capabilities] = _CAPABILITIES
+
+    method: ClassVar[FitMethod] = _SparseMethod()
 
     n_inducing: InducingCountOrAuto = None
     kernel: Kernel = "rbf"

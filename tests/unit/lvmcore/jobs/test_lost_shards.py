@@ -24,7 +24,12 @@ from lvmcore.runs import JobSpec, Store
 from lvmcore.runs.job_folder import JobFolder
 from tests.unit.lvmcore.jobs.waiting import until
 
-SETTINGS = {"n_components": 2, "n_inducing": 12, "start": "pca", "device": "cpu"}
+SETTINGS = {"n_components": 2, "n_inducing": 12, "device": "cpu"}
+#: Fits of all rows in every step, and of mini-batches, that take some seconds.
+LONG: dict[str, dict[str, Any]] = {
+    "bayesian_gplvm": {"max_iter": 400, "start": "pca"},
+    "stochastic_gplvm": {"max_iter": 1500, "batch_size": 32, "latent_posterior": "free"},
+}
 
 
 @pytest.fixture
@@ -35,10 +40,12 @@ def surface() -> Dataset:
     return Dataset.from_arrays(X, name="surface")
 
 
-def submitted(store: Store, dataset: Dataset, **settings: Any) -> JobFolder:
+def submitted(
+    store: Store, dataset: Dataset, model: str = "bayesian_gplvm", **settings: Any
+) -> JobFolder:
     digest = store.datasets.put(dataset)
     settings = {**SETTINGS, **settings}
-    return store.job_folder(store.submit(JobSpec(digest, "surface", "bayesian_gplvm", settings)))
+    return store.job_folder(store.submit(JobSpec(digest, "surface", model, settings)))
 
 
 def shard_processes(pid: int) -> list[psutil.Process]:
@@ -46,10 +53,11 @@ def shard_processes(pid: int) -> list[psutil.Process]:
     return [child for child in children if "lvmcore.distributed.process_shard" in child.cmdline()]
 
 
+@pytest.mark.parametrize("model", LONG)
 def test_a_worker_that_loses_a_shard_leaves_the_run_in_the_queue_and_another_ends_it(
-    store: Store, surface: Dataset, monkeypatch: pytest.MonkeyPatch
+    store: Store, surface: Dataset, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
-    folder = submitted(store, surface, max_iter=400)
+    folder = submitted(store, surface, model, **LONG[model])
     name = folder.path.name
     with chosen_shards(2):
         first = WorkerProcess(1)
@@ -120,7 +128,9 @@ def test_the_command_line_goes_on_after_a_loss(
 def test_models_without_shards_are_refused_by_the_command_line() -> None:
     local_run.check_model_shards(0, MODELS["vae"]())
     local_run.check_model_shards(2, MODELS["ldgd"]())
-    with pytest.raises(ConfigError, match=r"vae.*bayesian_gplvm, ldgd, qep_lvm"):
+    with pytest.raises(
+        ConfigError, match=r"vae.*bayesian_gplvm, fast_ldgd, ldgd, qep_lvm, stochastic_gplvm, svgp_"
+    ):
         local_run.check_model_shards(2, MODELS["vae"]())
     with pytest.raises(ConfigError, match="expected 1 to"):
         local_run.check_model_shards(-2, MODELS["ldgd"]())

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from lvmcore.gp.masked_bound import masked_bound, masked_optimum
+from lvmcore.gp.minibatch.cell_sums import CellSums
 from lvmcore.gp.minibatch.data_path import StochasticDataPath
 from lvmcore.gp.minibatch.masked_path import DrawnRows, MaskedStochasticDataPath, column_groups
 from lvmcore.kernels.psi_statistics import MaskedPsiSums, masked_psi_sums, psi1, psi_sums
@@ -40,6 +41,10 @@ class Holed:
     @property
     def noise(self) -> Tensor:
         return self.path.noise.expand(self.Y.shape[1])
+
+    @property
+    def cells(self) -> CellSums:
+        return CellSums.of(self.Y, self.observed)
 
     def sums(self, rows: slice = slice(None)) -> MaskedPsiSums:
         p = self.p
@@ -159,7 +164,7 @@ def test_at_its_optimum_q_gives_the_masked_bound() -> None:
     q = holed.path.moments(G)
     torch.testing.assert_close(q.kl, kl, rtol=1e-10, atol=1e-9)
     psi0 = holed.sums().psi0
-    error = q.expected_error(P, psi0, holed.Y)
+    error = q.expected_error(P, psi0, holed.cells.squares)
     logs = holed.path.counts * (LOG_2PI + holed.noise.log())
     torch.testing.assert_close(-0.5 * (logs + error / holed.noise).sum(), fit)
 
@@ -290,7 +295,7 @@ def test_noise_is_what_is_left_and_at_least_half_of_the_average(
 ) -> None:
     holed = Holed()
     path, error = holed.path, holed.path.counts * torch.tensor(left).double()
-    best = path._noise_parameters(path._residual_variance(error, holed.Y, holed.observed))
+    best = path._noise_parameters(path._residual_variance(error, holed.cells))
     path.log_noise.copy_(best.clamp_min(1e-6).log())
     torch.testing.assert_close(path.noise, torch.tensor(noise).double(), rtol=1e-4, atol=1e-5)
 

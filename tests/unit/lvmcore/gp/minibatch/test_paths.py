@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from lvmcore.gp.bounds import collapsed_bound, stochastic_bound
+from lvmcore.gp.minibatch.cell_sums import CellSums
 from lvmcore.gp.minibatch.data_path import InducingMoments, StochasticDataPath
 from lvmcore.gp.minibatch.label_path import StochasticLabelPath
 from lvmcore.gp.minibatch.masked_path import MaskedStochasticDataPath
@@ -244,7 +245,7 @@ def test_little_noise_is_found_by_small_batches(*, gaps: bool, size: int) -> Non
         best.follow(*best.whiten(sums), 1.0)
         for _ in range(40):
             left = best._noise_parameters(
-                best._residual_variance(best._error(sums, Y), Y, observed)
+                best._residual_variance(best._error(sums, Y), CellSums.of(Y, observed))
             )
             best.log_noise.copy_(left.log())
     # Few rows more are left unexplained by what other few rows say.

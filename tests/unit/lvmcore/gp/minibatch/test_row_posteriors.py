@@ -10,7 +10,8 @@ import torch
 
 from lvmcore import StochasticGPLVM
 from lvmcore.base.latent_variable_model import FitProblem
-from lvmcore.gp.minibatch.objective import MinibatchObjective, TableBatch
+from lvmcore.gp.minibatch.data_term import TableBatch
+from lvmcore.gp.minibatch.objective import MinibatchObjective
 from lvmcore.gp.minibatch.row_posteriors import RATE, LocalRows
 from lvmcore.neural.latent_batch import draw_positions
 from lvmcore.numerics.gaussians import kl_standard_normal

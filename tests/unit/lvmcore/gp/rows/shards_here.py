@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from lvmcore.deep.rows import sharded_objective
 from lvmcore.distributed.row_block import RowBlock
 from lvmcore.distributed.shards import LocalConnection, Shards
+from lvmcore.gp.minibatch import sharded_batches
 from lvmcore.gp.rows import placement
 
 __all__ = ["use_shards_here"]
@@ -21,5 +23,6 @@ def use_shards_here(monkeypatch: pytest.MonkeyPatch, ends: Sequence[int]) -> Non
         rows = [slice(a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True)]
         return Shards([LocalConnection(make_block(block)) for block in rows], rows)
 
-    monkeypatch.setattr(placement, "open_shards", open_here)
-    monkeypatch.setattr(placement, "shard_count", lambda: len(ends))
+    for module in (placement, sharded_batches, sharded_objective):
+        monkeypatch.setattr(module, "open_shards", open_here)
+        monkeypatch.setattr(module, "shard_count", lambda: len(ends))

@@ -1,0 +1,1 @@
+"""The rows of a sparse Gaussian process in shards."""
