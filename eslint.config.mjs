@@ -26,13 +26,13 @@ export default [
     rules: { "no-unused-vars": "error" },
   },
   {
-    files: ["app/static/{trails,report,colour_scheme}.js"],
+    files: ["app/static/{trails,report,map_file,colour_scheme}.js"],
     languageOptions: { globals: readonly("document", "getComputedStyle", "performance", "setTimeout", "window", "ResizeObserver", "ShadowRoot") },
     rules: { "no-undef": "error" },
   },
   {
-    files: ["app/static/trails.js"],
-    languageOptions: { globals: readonly("context2d", "markerPath") }, // of markers.js
+    files: ["app/static/{trails,map_file}.js"],
+    languageOptions: { globals: readonly("context2d", "markerCache", "markerPath") }, // of markers.js
   },
   {
     files: ["app/static/report.js"],

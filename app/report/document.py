@@ -6,18 +6,16 @@ allows two scripts by their digests, plotly's and the report's own, so no name o
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from app.analysis.map import subsampling
 from app.analysis.map.row_colours import CategoryStyle, NumericColours
 from app.figures import latent_map, row_panels, row_traces, training_curve
+from app.report.content_policy import content_policy, static_text
 from app.report.sections import section_values
 from app.report.subject import ReportSubject
 from app.templates import render
@@ -66,17 +64,12 @@ def _subsample(subject: ReportSubject, most: int) -> ReportSubject:
 
 
 def _page(subject: ReportSubject) -> str:
-    static = files("app").joinpath("static")
-    script = static.joinpath("report.js").read_text(encoding="utf-8")
-    policy = (
-        f"default-src 'none'; script-src {_source(_plotly())} {_source(script)}; "
-        "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
-    )
+    script = static_text("report.js")
     return render(
         "report/document.html",
-        policy=policy,
+        policy=content_policy(_plotly(), script),
         title=subject.job.name,
-        style=static.joinpath("report.css").read_text(encoding="utf-8"),
+        style=static_text("report.css"),
         figures=_figures(subject),
         plotly=_plotly(),
         script=script,
@@ -90,11 +83,6 @@ def _plotly() -> str:
     from plotly.offline import get_plotlyjs
 
     return str(get_plotlyjs()).replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _source(script: str) -> str:
-    """The source expression of one inline script in the content security policy."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
 def _figures(subject: ReportSubject) -> dict[str, dict[str, Any]]:

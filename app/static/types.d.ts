@@ -92,6 +92,21 @@ interface Heat {
   title: string;
 }
 
+/** The content of a map in a file of its own, from app/report/map_document.py. */
+interface MapFile {
+  /** Positions, data units. */
+  x: number[];
+  y: number[];
+  /** Index into `light` and `dark`. */
+  code: number[];
+  /** Lines that describe each row, the first one its name. */
+  text: string[][];
+  titles: [string, string];
+  light: Look[];
+  dark: Look[];
+  legend: { text: string; code: number }[];
+}
+
 /** An entry of the legend. A `code` makes it a button that hides the rows of that look. */
 interface LegendEntry extends Look {
   text: string;

@@ -1,4 +1,4 @@
-"""The map of a run as a picture for print."""
+"""The map of a run in files: interactive, and as a picture for print."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from app.analysis.map.map_axes import Axes, View, is_line
 from app.components.download_buttons import file_download
 from app.formatting import markdown
+from app.report.map_download import map_download_button
 from app.services import fitted_maps
 from app.state.widgets import widget_key
 from lvmcore.errors import LatentboardError
@@ -25,7 +26,7 @@ _MIME = {"png": "image/png", "svg": "image/svg+xml"}
 
 
 def map_picture(job: Job) -> None:
-    """Draw the choice of two dimensions and of a background, and the downloads of the picture.
+    """Draw the choice of two dimensions and of a background, and the downloads of the map.
 
     Args:
         job: a run with a map.
@@ -44,6 +45,7 @@ def map_picture(job: Job) -> None:
             help="Draws the predictive sd of every point of the map in the background.",
         )
     with st.container(horizontal=True):
+        map_download_button(job.id, view, key=_key(job, "map.html"))
         for form in get_args(PictureFormat):
             draw = partial(fitted_maps.map_file, job.id, view, form, sd_behind=sd_background)
             file_download(

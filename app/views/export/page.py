@@ -51,7 +51,7 @@ def page() -> None:
             _predictions(job)
         elif job.has_model:
             _embedding(job)
-            st.header("Map for print")
+            st.header("Map")
             map_picture(job)
         _curves(job)
     with right:

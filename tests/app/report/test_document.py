@@ -16,7 +16,7 @@ import pytest
 
 from app.analysis.map.row_colours import CategoryStyle, NumericColours
 from app.figures.row_traces import MapRows
-from app.report import document
+from app.report import content_policy, document
 from app.report.subject import ColumnRow, ReportSubject, SettingRow
 from lvmcore.metrics.metric import Metric
 from lvmcore.results import FitStep
@@ -197,7 +197,7 @@ def test_the_policy_allows_the_two_scripts_and_nothing_else() -> None:
         name: words for name, *words in (rule.split() for rule in policy.split("; "))
     }
     assert rules["default-src"] == ["'none'"]
-    assert rules["script-src"] == [document._source(script) for script in page.scripts[1:]]
+    assert rules["script-src"] == [content_policy._source(script) for script in page.scripts[1:]]
     assert "unsafe-eval" not in policy
     addresses = re.findall(r'(?:src|href)="?https?:', "".join(page.texts))
     assert addresses == []

@@ -57,12 +57,10 @@ def test_what_the_table_left_out_is_told() -> None:
     assert any("3" in note for note in found.left_out)
 
 
-def test_it_is_offered_on_the_latent_and_the_runs_page(open_page: OpenPage, fitted: str) -> None:
+def test_it_is_offered_on_the_latent_and_the_export_page(open_page: OpenPage, fitted: str) -> None:
     page = open_page("latent", run=fitted)
     assert not page.exception
     assert "Report" in [button.proto.label for button in page.get("download_button")]
-    page = open_page("runs", run=fitted)
-    page.session_state["runs.chosen"] = (fitted,)
-    page.run()
+    page = open_page("export", run=fitted)
     assert not page.exception
     assert "Report" in [button.proto.label for button in page.get("download_button")]

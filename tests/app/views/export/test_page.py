@@ -21,7 +21,8 @@ from tests.app.conftest import OpenPage, fitted_run, ways
 from tests.app.shell.test_shell import texts
 
 MAP_FILES = {
-    *("Embedding as CSV", "Embedding as Parquet", "Map as PNG", "Map as SVG", "Curves as CSV"),
+    *("Embedding as CSV", "Embedding as Parquet", "Map as PNG", "Map as SVG"),
+    *("Map as HTML", "Curves as CSV"),
     *("Report", "Model file", "Bundle as ZIP", "Python as .py", "Notebook as .ipynb"),
 }
 
@@ -43,7 +44,7 @@ def test_it_has_every_file_of_a_map(open_page: OpenPage, fitted: str) -> None:
     assert not page.exception
     assert downloads(page) >= MAP_FILES
     assert [one.value for one in page.main.header] == [
-        *("Embedding", "Map for print", "Training"),
+        *("Embedding", "Map", "Training"),
         *("Model and report", "For another Latentboard", "Repeat the fit"),
     ]
 
