@@ -45,20 +45,16 @@ def main() -> None:
     st.html(HERE / "static" / "shell.css")
     st.html(HERE / "static" / ("dark.css" if session.is_dark else "light.css"))
     page = st.navigation(
-        {
-            heading: [
-                st.Page(
-                    navigation.PAGES[name],
-                    title=navigation.TITLES[name],
-                    icon=navigation.ICONS[name],
-                    url_path=name,
-                    default=name == "data",
-                )
-                for name in names
-            ]
-            for heading, names in navigation.SECTIONS.items()
-        },
-        expanded=True,
+        [
+            st.Page(
+                script,
+                title=navigation.TITLES[name],
+                icon=navigation.ICONS[name],
+                url_path=name,
+                default=name == "data",
+            )
+            for name, script in navigation.PAGES.items()
+        ]
     )
     try:
         store = server.store()

@@ -8,7 +8,7 @@ import streamlit as st
 
 from app.state.session import session
 
-__all__ = ["ICONS", "PAGES", "SECTIONS", "TITLES", "PageName", "go", "link"]
+__all__ = ["ICONS", "PAGES", "TITLES", "PageName", "go", "link"]
 
 PageName = Literal[
     "data",
@@ -39,14 +39,6 @@ PAGES: dict[PageName, str] = {
     "runs": "views/runs/page.py",
     "papers": "views/papers/page.py",
     "guide": "views/guide/page.py",
-}
-
-#: Pages of each part of the work, by the heading of the part in the navigation.
-SECTIONS: dict[str, tuple[PageName, ...]] = {
-    "": ("data", "fit"),
-    "Explore": ("latent", "compare", "generate"),
-    "Use": ("predict", "new_rows", "impute", "export"),
-    "Library": ("runs", "papers", "guide"),
 }
 
 #: Title of each page.

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import navigation
 from app.services import run_exports, server
 from app.state.choices import TargetChoice
 from app.state.widgets import widget_key
@@ -104,8 +103,3 @@ def test_a_bundle_holds_the_run_and_its_data(
     assert [job.id for job in store.list()] == [fitted]
     assert "Open the map" in ways(page)
     assert page.query_params["run"] in (fitted, [fitted])
-
-
-def test_the_navigation_has_every_page_once() -> None:
-    grouped = [name for names in navigation.SECTIONS.values() for name in names]
-    assert grouped == list(navigation.PAGES)

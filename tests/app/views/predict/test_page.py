@@ -628,11 +628,12 @@ def test_the_runs_page_lists_opens_and_exports_it(open_page: OpenPage, single: s
     (table,) = [one.value for one in page.main.dataframe if "R²" in one.value]
     row = table[table["Name"].str.startswith("Sparse GP (SVGP) on alcohol")].iloc[0]
     assert row["Model"] == "Sparse GP (SVGP)"
+    follow(page, "Open the predictions")
+    assert page.title[0].value == "Predict"
+    page = open_page("export", run=single)
     labels = [element.proto.label for element in page.get("download_button")]
     assert "Predictions as CSV" in labels
     assert "Embedding as CSV" not in labels
-    follow(page, "Open the predictions")
-    assert page.title[0].value == "Predict"
 
 
 @pytest.mark.slow(quick=["classes"])
