@@ -117,13 +117,11 @@ def test_the_map_is_handed_out_as_annotated_data(fitted: str) -> None:
         assert file["uns/latentboard/dataset"].asstr()[()] == digest
 
 
-@pytest.mark.parametrize("name", ["latent", "runs"])
+@pytest.mark.parametrize("name", ["latent", "export"])
 def test_the_pages_offer_it(
     name: str, fitted: str, open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = open_page(name, run=fitted)
-    page.session_state["runs.chosen"] = (fitted,)
-    page.run()
     assert "Embedding as H5AD" in offers(page)
     monkeypatch.setattr("app.components.download_buttons.writes_h5ad", lambda: False)
     page.run()
