@@ -32,7 +32,11 @@ export default [
   },
   {
     files: ["app/static/{trails,map_file}.js"],
-    languageOptions: { globals: readonly("context2d", "markerCache", "markerPath") }, // of markers.js
+    languageOptions: { globals: readonly("context2d", "markerPath") }, // of markers.js
+  },
+  {
+    files: ["app/static/map_file.js"], // joined with scene.js, too
+    languageOptions: { globals: readonly("createScale", "formatNumber", "markerCache", "ticks") },
   },
   {
     files: ["app/static/report.js"],

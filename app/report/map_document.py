@@ -49,7 +49,7 @@ def map_html(subject: MapSubject) -> bytes:
     Args:
         subject: its content.
     """
-    script = static_text("markers.js", "map_file.js")
+    script = static_text("markers.js", "scene.js", "map_file.js")
     return render(
         "report/map.html",
         policy=content_policy(script),
@@ -68,7 +68,7 @@ def _about(subject: MapSubject) -> str:
     shown = len(subject.rows.points)
     parts = [subject.model, count(subject.n_rows, "row")]
     if shown < subject.n_rows:
-        parts.append(f"an even sample of {shown} of them")
+        parts.append(f"an even sample of {count(shown, 'row')}")
     colouring = subject.rows.colouring
     if isinstance(colouring, NumericColours) and colouring.ends is not None:
         low, high = (number(end) for end in colouring.ends)

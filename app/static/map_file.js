@@ -1,5 +1,5 @@
 // The map of a run in a file of its own: pan, zoom, names on hover, legend, search. Joined with
-// markers.js. The content is that of MapFile in types.d.ts, which app/report/map_document.py writes.
+// markers.js and scene.js. The content is that of MapFile in types.d.ts, which app/report/map_document.py writes.
 "use strict";
 {
   const HOVER_PIXELS = 12, MARGIN = { left: 56, right: 16, top: 16, bottom: 44 }, MOST_SHAPES = 20_000;
@@ -32,7 +32,7 @@
   }
 
   /** @returns {Box} the plot area. */
-  function plotArea() {
+  function area() {
     return {
       x: MARGIN.left, y: MARGIN.top,
       w: Math.max(1, canvas.clientWidth - MARGIN.left - MARGIN.right),
@@ -40,14 +40,8 @@
     };
   }
 
-  /** @param {number} x @param {number} y @returns {Point} the pixels of a position. */
-  function toPixels(x, y) {
-    const box = plotArea();
-    return [
-      box.x + ((x - view.x[0]) / (view.x[1] - view.x[0])) * box.w,
-      box.y + ((view.y[1] - y) / (view.y[1] - view.y[0])) * box.h,
-    ];
-  }
+  /** @returns {Scale} the conversion between positions and pixels. */
+  const currentScale = () => createScale(area(), view);
 
   /** @param {number} row whether it is drawn at all. */
   const isShown = (row) => !hidden.has(map.code[row] ?? 0);
@@ -67,15 +61,15 @@
     canvas.height = Math.round(canvas.clientHeight * ratio);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     const ink = (/** @type {string} */ name) => style.getPropertyValue(`--${name}`).trim();
-    const box = plotArea();
-    drawAxes(box, ink("muted"), ink("line"));
+    const scale = currentScale(), { box } = scale;
+    drawAxes(scale, ink("muted"), ink("line"));
     context.save();
     context.beginPath();
     context.rect(box.x, box.y, box.w, box.h);
     context.clip();
-    drawRows(box, ink("panel"), ratio);
+    drawRows(scale, ink("panel"), ratio);
     if (hovered >= 0) {
-      const [x, y] = toPixels(map.x[hovered] ?? 0, map.y[hovered] ?? 0);
+      const x = scale.toX(map.x[hovered] ?? 0), y = scale.toY(map.y[hovered] ?? 0);
       context.strokeStyle = ink("text");
       context.lineWidth = 2;
       markerPath(context, "circle", x, y, 7);
@@ -84,15 +78,15 @@
     context.restore();
   }
 
-  /** @param {Box} box @param {string} panel @param {number} ratio */
-  function drawRows(box, panel, ratio) {
+  /** @param {Scale} scale @param {string} panel @param {number} ratio */
+  function drawRows({ box, toX, toY }, panel, ratio) {
     const looks = dark.matches ? map.dark : map.light, markers = markerCache(panel, ratio);
     const many = map.x.length > MOST_SHAPES, r = map.x.length > 2000 ? 2.5 : 3.75;
     for (const pass of matches ? [false, true] : [true]) {
       context.globalAlpha = pass ? 0.95 : 0.15;
       for (let row = 0; row < map.x.length; row++) {
         if (!isShown(row) || (matches && matches.has(row) !== pass)) continue;
-        const [x, y] = toPixels(map.x[row] ?? 0, map.y[row] ?? 0);
+        const x = toX(map.x[row] ?? 0), y = toY(map.y[row] ?? 0);
         if (x < box.x - 9 || x > box.x + box.w + 9 || y < box.y - 9 || y > box.y + box.h + 9) continue;
         const look = looks[map.code[row] ?? 0];
         if (!look) continue;
@@ -110,22 +104,18 @@
     context.globalAlpha = 1;
   }
 
-  /** @param {Box} box @param {string} muted @param {string} line */
-  function drawAxes(box, muted, line) {
+  /** @param {Scale} scale @param {string} muted @param {string} line */
+  function drawAxes({ box, toX, toY }, muted, line) {
     context.font = "12px system-ui, sans-serif";
     context.fillStyle = muted;
     context.strokeStyle = line;
     context.lineWidth = 1;
     context.strokeRect(box.x, box.y, box.w, box.h);
     context.textAlign = "center";
-    for (const value of ticks(view.x)) {
-      context.fillText(shortNumber(value), toPixels(value, 0)[0], box.y + box.h + 16);
-    }
+    for (const v of ticks(view.x)) context.fillText(formatNumber(v), toX(v), box.y + box.h + 16);
     context.fillText(map.titles[0], box.x + box.w / 2, box.y + box.h + 36);
     context.textAlign = "right";
-    for (const value of ticks(view.y)) {
-      context.fillText(shortNumber(value), box.x - 6, toPixels(0, value)[1] + 4);
-    }
+    for (const v of ticks(view.y)) context.fillText(formatNumber(v), box.x - 6, toY(v) + 4);
     context.save();
     context.translate(14, box.y + box.h / 2);
     context.rotate(-Math.PI / 2);
@@ -134,48 +124,43 @@
     context.restore();
   }
 
-  /** @param {AxisRange} range @returns {number[]} about five round values. */
-  function ticks([low, high]) {
-    const rough = (high - low) / 5, power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 5, 10].map((f) => f * power).find((one) => one >= rough) ?? rough;
-    const first = Math.ceil(low / step), values = [];
-    for (let i = 0; (first + i) * step <= high; i++) values.push((first + i) * step);
-    return values;
-  }
-
-  /** @param {number} value */
-  const shortNumber = (value) => String(Number(value.toPrecision(6))).replace("-", "−");
-
   /** @param {number} factor @param {number} x @param {number} y zoom around these pixels. */
   function zoom(factor, x, y) {
-    const box = plotArea();
+    const box = area();
     /** @param {AxisRange} range @param {number} share @returns {AxisRange} */
     const scaled = ([low, high], share) => {
       const at = low + share * (high - low);
       return [at + (low - at) * factor, at + (high - at) * factor];
     };
     view = { x: scaled(view.x, (x - box.x) / box.w), y: scaled(view.y, 1 - (y - box.y) / box.h) };
-    redraw();
+    leave();
   }
 
   /** @param {number} dx @param {number} dy move by these pixels. */
   function pan(dx, dy) {
-    const box = plotArea();
+    const box = area();
     const x = (dx / box.w) * (view.x[1] - view.x[0]), y = (dy / box.h) * (view.y[1] - view.y[0]);
     view = { x: [view.x[0] - x, view.x[1] - x], y: [view.y[0] + y, view.y[1] + y] };
-    redraw();
+    leave();
   }
 
   /** @param {number} x @param {number} y @returns {number} the nearest row, or -1. */
   function rowAt(x, y) {
+    const { toX, toY } = currentScale();
     let best = -1, nearest = HOVER_PIXELS ** 2;
     for (let row = 0; row < map.x.length; row++) {
       if (!isShown(row)) continue;
-      const [px, py] = toPixels(map.x[row] ?? 0, map.y[row] ?? 0);
-      const distance = (px - x) ** 2 + (py - y) ** 2;
+      const distance = (toX(map.x[row] ?? 0) - x) ** 2 + (toY(map.y[row] ?? 0) - y) ** 2;
       if (distance < nearest) [best, nearest] = [row, distance];
     }
     return best;
+  }
+
+  /** Point at no row, and draw. */
+  function leave() {
+    hovered = -1;
+    tip.hidden = true;
+    redraw();
   }
 
   /** @param {number} x @param {number} y */
@@ -192,10 +177,13 @@
     tip.style.top = `${Math.min(y + 14, canvas.clientHeight - tip.offsetHeight - 4)}px`;
   }
 
+  /** @param {number} n */
+  const grouped = (n) => n.toLocaleString("en").replaceAll(",", "\u202f");
+
   function find() {
     const wanted = search.value.trim().toLowerCase();
     matches = wanted ? new Set(names.flatMap((name, row) => (name.includes(wanted) ? [row] : []))) : null;
-    found.textContent = matches ? `${matches.size} of ${map.x.length} rows` : "";
+    found.textContent = matches ? `${grouped(matches.size)} of ${grouped(map.x.length)} rows` : "";
     redraw();
   }
 
@@ -248,10 +236,10 @@
   for (const name of /** @type {const} */ (["pointerup", "pointercancel"])) {
     canvas.addEventListener(name, (event) => pointers.delete(event.pointerId));
   }
-  canvas.addEventListener("pointerleave", () => hover(-1e6, -1e6));
+  canvas.addEventListener("pointerleave", leave);
   canvas.addEventListener("dblclick", () => {
     view = wholeView();
-    redraw();
+    leave();
   });
   canvas.addEventListener("keydown", (event) => {
     const middle = /** @type {Point} */ ([canvas.clientWidth / 2, canvas.clientHeight / 2]);
@@ -259,7 +247,7 @@
     const actions = {
       "+": () => zoom(0.8, ...middle),
       "-": () => zoom(1.25, ...middle),
-      0: () => { view = wholeView(); redraw(); },
+      0: () => { view = wholeView(); leave(); },
       ArrowLeft: () => pan(40, 0),
       ArrowRight: () => pan(-40, 0),
       ArrowUp: () => pan(0, 40),

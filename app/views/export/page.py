@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import streamlit as st
@@ -47,12 +48,11 @@ def page() -> None:
         navigation.link("Go to the fit", "fit", key="fit")
     left, right = st.columns(2, gap="large")
     with left:
-        if job.has_model and job.spec.target:
-            _predictions(job)
-        elif job.has_model:
-            _embedding(job)
-            st.header("Map")
-            map_picture(job)
+        if job.has_model:
+            _rows(job)
+            if not job.spec.target:
+                st.header("Map")
+                map_picture(job)
         _curves(job)
     with right:
         if job.has_model:
@@ -61,30 +61,25 @@ def page() -> None:
         _program(job)
 
 
-def _predictions(job: Job) -> None:
-    st.header("Predictions")
+def _rows(job: Job) -> None:
+    """The predictions of a run with a target, or the embedding."""
+    title, about, h5ad = "Embedding", _ROWS, partial(fitted_maps.embedding_h5ad, job.id)
+    csv: Callable[[str], bytes] = fitted_maps.embedding_csv
+    parquet: Callable[[str], bytes] = fitted_maps.embedding_parquet
+    if job.spec.target:
+        title, about = "Predictions", _PREDICTIONS
+        csv, parquet = prediction.predictions_csv, prediction.predictions_parquet
+    stem = title.lower()
+    st.header(title)
     with st.container(horizontal=True):
         table_downloads(
-            "Predictions",
-            "predictions",
-            csv=partial(prediction.predictions_csv, job.id),
-            parquet=partial(prediction.predictions_parquet, job.id),
-            about=_PREDICTIONS,
-            key=lambda ending: _key(job, f"predictions.{ending}"),
-        )
-
-
-def _embedding(job: Job) -> None:
-    st.header("Embedding")
-    with st.container(horizontal=True):
-        table_downloads(
-            "Embedding",
-            "embedding",
-            csv=partial(fitted_maps.embedding_csv, job.id),
-            parquet=partial(fitted_maps.embedding_parquet, job.id),
-            about=_ROWS,
-            key=lambda ending: _key(job, f"embedding.{ending}"),
-            h5ad=partial(fitted_maps.embedding_h5ad, job.id),
+            title,
+            stem,
+            csv=partial(csv, job.id),
+            parquet=partial(parquet, job.id),
+            about=about,
+            key=lambda ending: _key(job, f"{stem}.{ending}"),
+            h5ad=None if job.spec.target else h5ad,
         )
 
 

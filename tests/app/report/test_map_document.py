@@ -80,4 +80,4 @@ def test_the_policy_allows_its_script_alone() -> None:
 def test_a_sample_is_said() -> None:
     found = subject()
     sampled = MapSubject(found.title, found.model, found.titles, found.rows, 700)
-    assert "700 rows · an even sample of 6 of them" in map_html(sampled).decode()
+    assert "700 rows · an even sample of 6 rows" in map_html(sampled).decode()
