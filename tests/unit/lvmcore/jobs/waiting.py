@@ -8,7 +8,7 @@ import pytest
 
 from lvmcore.runs import Job, Store
 
-__all__ = ["finished", "until", "workers_of"]
+__all__ = ["PATIENCE", "finished", "until", "workers_of"]
 
 # Generous: a busy machine is not a bug, and what is waited for usually comes at once.
 PATIENCE = 200.0

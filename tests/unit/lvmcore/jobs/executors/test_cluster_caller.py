@@ -55,7 +55,7 @@ def squares(lines: list[dict[str, Any]]) -> dict[int, int]:
 
 
 def test_calls_are_made_here_and_on_the_nodes(cluster: LocalCluster, tmp_path: Path) -> None:
-    with caller(cluster.address, range(40), tmp_path, own=1.0) as lines:
+    with caller(cluster.address, range(40), tmp_path, own=5.0) as lines:
         found = list(lines)
     assert squares(found) == {n: n * n for n in range(40)}
     pids = {line["pid"] for line in found if "place" in line}
@@ -78,7 +78,7 @@ def test_a_cluster_that_does_not_answer_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_the_calls_of_a_lost_node_are_made_again(cluster: LocalCluster, tmp_path: Path) -> None:
-    with caller(cluster.address, range(9), tmp_path, own=2.0, elsewhere=6.0) as lines:
+    with caller(cluster.address, range(9), tmp_path, own=8.0, elsewhere=6.0) as lines:
         begin = next(lines)
 
         def begun() -> dict[int, int]:
@@ -98,7 +98,7 @@ def test_the_calls_of_a_lost_node_are_made_again(cluster: LocalCluster, tmp_path
 
 
 def test_a_stop_ends_the_tasks(cluster: LocalCluster, tmp_path: Path) -> None:
-    with caller(cluster.address, range(9), tmp_path, elsewhere=0.5, own=3.0) as lines:
+    with caller(cluster.address, range(9), tmp_path, elsewhere=0.5, own=6.0) as lines:
         begin = next(lines)
         there = next(line for line in lines if line["pid"] != begin["pid"])
         (tmp_path / "stop").touch()
