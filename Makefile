@@ -10,17 +10,17 @@
 #   make docs        the documentation site, into build/site
 #   make pictures    the pictures of the pages, into assets
 #   make campaign-files  2,000 damaged files, each read as a table or refused with a sentence
+#   make campaign-kills  100 kills and 50 cancels on this machine; nothing may be lost
 #   make campaign-cluster  128 kills on a Ray cluster of this machine; nothing may be lost
 #   make clean       remove .venv, node_modules and everything that the tools left behind
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help app test test-all test-rest lint lint-js format bench docs pictures campaign-files campaign-cluster \
-	clean
+.PHONY: help app test test-all test-rest lint lint-js format bench docs pictures campaign-files campaign-kills \
+	campaign-cluster clean
 
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
-PYTEST := nice -n 15 $(PYTHON) -m pytest
 PIP    := $(PYTHON) -m pip --disable-pip-version-check -qq
 TORCH  := $(shell sed -n '/^torch==/p' constraints.txt)
 
@@ -76,14 +76,13 @@ app: $(VENV)/.app
 
 # $(call run_tests,SELECTION): the browser tests after all others. Both halves always run; the target
 # fails where one of them does. A browser test that fails beside another one runs again alone: on two
-# cores a page may take longer than any patience. All of it runs with a low priority, so that the
-# processes of the lowest priority that some tests wait for get their share beside the others.
+# cores a page may take longer than any patience.
 define run_tests
 @$(PYTHON) -m tests.e2e.browser
 @status=0; \
-$(PYTEST) --ignore=tests/e2e -m $(1) -n $(WORKERS) --dist worksteal || status=1; \
-$(PYTEST) tests/e2e -m $(1) -n $(BROWSER_WORKERS) --dist loadfile || \
-$(PYTEST) tests/e2e -m $(1) --last-failed --last-failed-no-failures none || status=1; \
+$(PYTHON) -m pytest --ignore=tests/e2e -m $(1) -n $(WORKERS) --dist worksteal || status=1; \
+$(PYTHON) -m pytest tests/e2e -m $(1) -n $(BROWSER_WORKERS) --dist loadfile || \
+$(PYTHON) -m pytest tests/e2e -m $(1) --last-failed --last-failed-no-failures none || status=1; \
 exit $$status
 endef
 
@@ -140,6 +139,9 @@ SEED  ?= 0
 
 campaign-files: $(VENV)/.dev
 	@$(PYTHON) -m tests.campaigns.files --count $(COUNT) --seed $(SEED)
+
+campaign-kills: $(VENV)/.dev
+	@$(PYTHON) -m tests.campaigns.kills --seed $(SEED)
 
 campaign-cluster: $(VENV)/.dev
 	@$(PYTHON) -m tests.campaigns.cluster_kills --seed $(SEED)

