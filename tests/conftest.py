@@ -20,6 +20,9 @@ from tests.shapes import check_shapes, start_test
 
 check_shapes()
 
+#: Where the tests are that mostly wait for processes that they have started.
+WAITING = ("tests/kill/", "tests/unit/lvmcore/jobs/")
+
 # The same examples on every run, and no deadline: a busy machine is not a bug.
 settings.register_profile("latentboard", derandomize=True, deadline=None)
 settings.load_profile("latentboard")
@@ -37,8 +40,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         quick = () if mark is None else mark.kwargs.get("quick", ())
         if quick and item.callspec.id in quick:  # type: ignore[attr-defined]
             item.own_markers[:] = [own for own in item.own_markers if own.name != "slow"]
-    # The tests that take minutes go first: at the end, the other test processes would wait for one.
-    items.sort(key=lambda item: not item.nodeid.startswith("tests/kill/"))
+    # Tests that mostly wait for other processes go first, all to one test process: beside them the
+    # others compute, and a cluster is started once for the tests of its module.
+    items.sort(key=lambda item: not item.nodeid.startswith(WAITING))
 
 
 def pytest_collection_finish() -> None:

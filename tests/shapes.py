@@ -15,7 +15,7 @@ __all__ = ["check_shapes", "checked", "start_test"]
 PACKAGES = [f"lvmcore.{name}" for name in ("numerics", "kernels", "gp", "qep", "deep")]
 #: In each test, a function is checked at so many calls, and then at every so manieth. A check takes
 #: as long as a small kernel matrix, and a fit makes the same call at each step.
-FIRST_CALLS, LATER_CALLS = 8, 128
+FIRST_CALLS, LATER_CALLS = 3, 128
 
 _current = {"test": 0}
 

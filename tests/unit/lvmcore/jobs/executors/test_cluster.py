@@ -25,7 +25,7 @@ from tests.kill.harness import dataset
 from tests.unit.lvmcore.jobs.executors.local_cluster import LocalCluster
 from tests.unit.lvmcore.jobs.waiting import finished, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 SETTINGS = {"n_components": 2, "n_inducing": 12}
 #: Steps small enough that the fit goes on while a node is killed.

@@ -75,7 +75,6 @@ def _says(cluster: LocalCluster, home: Path) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("ray")
 def test_a_cluster_with_a_token_is_used_by_who_has_it(
     closed_cluster: LocalCluster, tmp_path: Path
 ) -> None:
@@ -89,7 +88,6 @@ def test_a_cluster_with_a_token_is_used_by_who_has_it(
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("ray")
 def test_a_token_of_another_cluster_does_no_harm(tmp_path: Path) -> None:
     (tmp_path / ".ray").mkdir()
     (tmp_path / ".ray" / "auth_token").write_text(TOKEN, encoding="utf-8")

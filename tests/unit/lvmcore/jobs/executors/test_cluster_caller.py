@@ -16,7 +16,7 @@ import pytest
 from tests.unit.lvmcore.jobs.executors.local_cluster import LocalCluster
 from tests.unit.lvmcore.jobs.waiting import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 MAIN = "from tests.unit.lvmcore.jobs.executors.caller_process import main; main()"
 Lines = Iterator[dict[str, Any]]

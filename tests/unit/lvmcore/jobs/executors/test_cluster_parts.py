@@ -26,7 +26,7 @@ from tests.unit.lvmcore.jobs.executors.local_cluster import LocalCluster
 from tests.unit.lvmcore.jobs.waiting import PATIENCE, finished, until, workers_of
 from tests.unit.lvmcore.training.test_checkpoint import untimed
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 STARTS = {"n_components": 2, "n_inducing": 12, "n_restarts": 5, "start": "random"}
 

@@ -18,7 +18,7 @@ from tests.kill.harness import dataset
 from tests.unit.lvmcore.jobs.executors.local_cluster import LocalCluster
 from tests.unit.lvmcore.jobs.waiting import finished, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 SETTINGS = {"n_components": 2, "n_inducing": 12, "device": "cpu"}
 OWN: dict[str, dict[str, Any]] = {

@@ -15,7 +15,7 @@ from lvmcore.cli import main
 from lvmcore.jobs.file_blocks.parts import part_paths
 from tests.unit.lvmcore.jobs.executors.local_cluster import LocalCluster
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
