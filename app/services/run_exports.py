@@ -1,4 +1,4 @@
-"""A run in files for other places: a bundle, a notebook, and its model in plain gpytorch."""
+"""A run in files for other places: a bundle, a notebook, logs, and its model in gpytorch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from app.services import caching, fitted_maps, prediction, server
 from lvmcore.errors import DataError
 from lvmcore.runs.python_snippet import snippet
 
-__all__ = ["bundle", "gpytorch_archive", "notebook", "open_bundle"]
+__all__ = ["bundle", "gpytorch_archive", "notebook", "open_bundle", "tensorboard_log"]
 
 
 def bundle(run: str) -> bytes:
@@ -48,6 +48,23 @@ def notebook(run: str) -> bytes:
     store = server.store()
     job = store.get(run)
     return run_notebook(job, snippet(job, store.home))
+
+
+def tensorboard_log(run: str) -> bytes:
+    """Curves and map of the run in a ZIP file of logs for TensorBoard.
+
+    Raises:
+        DataError: the run has neither, or the rows of its map were deleted.
+    """
+    from lvmcore.export.tensorboard import tensorboard_zip
+
+    store = server.store()
+    job = store.get(run)
+    if job.spec.target or not job.has_model:
+        return tensorboard_zip(store, run)
+    return tensorboard_zip(
+        store, run, (fitted_maps.fitted_dataset(run), fitted_maps.model(run).embedding_.mean)
+    )
 
 
 def gpytorch_archive(run: str) -> bytes:

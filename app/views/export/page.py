@@ -24,6 +24,7 @@ _ROWS = "Row id, label, latent means and sds."
 _PREDICTIONS = "Every row: whether it is held out, its true value, and its prediction."
 _MODEL = "The fitted model; lvmcore.load reads it in Python."
 _CURVES = "One value per row: run, step, seconds, term of the bound, value."
+_LOG = "Scalars and points of the projector: unpack, then tensorboard --logdir FOLDER."
 _REPEATS = "Fits the same model to the same data, and prints both bounds."
 _NOTEBOOK = "The same program as a Jupyter notebook, with a figure of the map."
 _BUNDLE = "Data, model, map and curves of the run, for another Latentboard."
@@ -85,14 +86,24 @@ def _rows(job: Job) -> None:
 
 def _curves(job: Job) -> None:
     st.header("Training")
-    file_download(
-        "Curves as CSV",
-        partial(progress.curves_csv, [job.id]),
-        "curves.csv",
-        mime="text/csv",
-        about=_CURVES,
-        key=_key(job, "curves.csv"),
-    )
+    with st.container(horizontal=True):
+        file_download(
+            "Curves as CSV",
+            partial(progress.curves_csv, [job.id]),
+            "curves.csv",
+            mime="text/csv",
+            about=_CURVES,
+            key=_key(job, "curves.csv"),
+        )
+        if job.has_model:
+            file_download(
+                "TensorBoard log",
+                partial(run_exports.tensorboard_log, job.id),
+                "tensorboard.zip",
+                mime="application/zip",
+                about=_LOG,
+                key=_key(job, "tensorboard.zip"),
+            )
 
 
 def _model(job: Job) -> None:
