@@ -80,7 +80,7 @@ def tour_offer() -> None:
             key=widget_key("tour", "take"),
             on_click=session.show_tour_step,
             args=(0,),
-            help="Fits the bundled sample wine and leads through the pages; leave it at any time.",
+            help="Fits the bundled sample wine and explains the pages; end it at any time.",
         )
 
 

@@ -68,13 +68,13 @@ def continuation_text(more: Continuation, verdict: Verdict) -> str:
 
 
 def _ending(verdict: Verdict, steps: str) -> str:
-    """The state of the bound when the steps ran out, without a full stop."""
+    """The state of the bound after the last step, without a full stop."""
     if verdict == "noisy":
         return (
-            f"When {steps} ran out, the bound differed too much from batch to batch to tell "
-            "whether it still rises"
+            f"After {steps} the bound differed too much from batch to batch to say whether it "
+            "still rises"
         )
-    return f"The bound was still rising when {steps} ran out"
+    return f"The bound was still rising after {steps}"
 
 
 def _starting_point(job: Job, more: Continuation) -> str:

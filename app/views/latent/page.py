@@ -30,9 +30,9 @@ from app.state.widgets import map_widget_key, widget_key
 from app.views.latent.dimension_pairs import dimension_pairs_panel
 from app.views.latent.find_rows import find_rows_panel
 from app.views.latent.fit_replay import replay_panel
+from app.views.latent.largest_residuals import largest_residuals_panel
 from app.views.latent.learned_kernel import learned_kernel_panel
 from app.views.latent.nearest_rows import nearest_rows_panel
-from app.views.latent.worst_rows import worst_rows_panel
 from lvmcore.metrics.metric import RETAINED_NEIGHBOURS
 from lvmcore.projection import LatentProjection
 from lvmcore.relevance import leading_dimensions
@@ -72,7 +72,7 @@ def _explore(job: Job, fitted_map: FittedMap) -> None:
         _retained_neighbours(fitted_map, choices.axes)
         _export(fitted_map, choices.axes)
         dimension_pairs_panel(fitted_map, choices.colour)
-        worst_rows_panel(fitted_map)
+        largest_residuals_panel(fitted_map)
         replay_panel(fitted_map)
         learned_kernel_panel(fitted_map, choices)
     with right:

@@ -34,8 +34,8 @@ _ABOUT_FACTORS = (
     "shares and sds are of the log scale."
 )
 _ABOUT_FORECAST = (
-    "The band holds a new row with a probability of 90 %, if the pattern goes on. The dashed part "
-    "is beyond the data: no row checks it."
+    "The band holds a new row with a probability of 90 %, if the pattern continues. The dashed "
+    "part is beyond the data: no row checks it."
 )
 
 

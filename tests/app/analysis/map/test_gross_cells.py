@@ -16,7 +16,7 @@ from app.analysis.map.residuals import residuals
 from lvmcore import PCA, BayesianGPLVM
 from lvmcore.data import Dataset, load_sample
 
-SHARE = 0.9  # of the rows with a gross cell, among the five that fit worst
+SHARE = 0.9  # of the rows with a gross cell, among the five largest residuals
 SAMPLES = ("iris", "wine", "breast_cancer", "moons10", "s_curve")
 FILES = {
     "bridges.csv.gz": "label",
@@ -59,7 +59,7 @@ def with_gross_cells(
 @pytest.mark.parametrize(
     "model", [BayesianGPLVM(max_iter=40, n_inducing=20), PCA()], ids=["BayesianGPLVM", "PCA"]
 )
-def test_gross_cells_are_among_the_five_worst_rows(
+def test_gross_cells_are_among_the_five_largest_residuals(
     data_dir: Path, model: BayesianGPLVM | PCA
 ) -> None:
     listed, named = [], []

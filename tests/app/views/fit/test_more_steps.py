@@ -52,7 +52,7 @@ def test_one_click_lets_a_fit_go_on_as_a_run_of_its_own(
     assert found is not None
     assert found.gain is None
     said = plain(page)
-    assert f"The bound was still rising when its 200 steps ran out: {found.steps} more?" in said
+    assert f"The bound was still rising after its 200 steps: {found.steps} more?" in said
     assert "their gain cannot be estimated" in said  # the longer fit takes another course
     assert "Continues after step 80" in said
     page = more(page, short)
@@ -107,12 +107,12 @@ def test_what_keeps_a_fit_from_going_on_is_said(
 def test_the_verdict_is_in_plain_words() -> None:
     found = Continuation(steps=300, total=700, gain=(11.6, 39.9), seconds=4.6, anew=False)
     said = more_steps.continuation_text(found, "still improving")
-    assert "its 400 steps ran out: 300 more?" in said
+    assert "after its 400 steps: 300 more?" in said
     assert "about 4.6 s" in said
     assert "some 12 to 40 nats" in said
     unknown = Continuation(steps=300, total=700, gain=None, seconds=4.6, anew=False)
     assert "cannot be estimated" in more_steps.continuation_text(unknown, "still improving")
     unclear = Continuation(steps=300, total=700, gain=(0.0, 39.9), seconds=4.6, anew=False)
     said = more_steps.continuation_text(unclear, "noisy")
-    assert "When its 400 steps ran out, the bound differed too much from batch to batch" in said
+    assert "After its 400 steps the bound differed too much from batch to batch" in said
     assert "some 40 nats at most" in said

@@ -1,4 +1,4 @@
-"""Rows that fit worst: those with the largest residuals, and the columns of these."""
+"""The rows with the largest residuals, and the columns of these."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from app.services import row_analysis
 from app.state.widgets import map_widget_key
 from lvmcore.data import Dataset
 
-__all__ = ["worst_rows_panel"]
+__all__ = ["largest_residuals_panel"]
 
 #: Number of rows in the table.
 MOST = 20
 _ROBUST_SD = "robust sd"
+_TITLE = "Rows with the largest residuals"
 
 
-def worst_rows_panel(fitted_map: FittedMap) -> None:
-    """Draw the rows that fit worst; a click puts a row in focus."""
-    box = st.expander(
-        "Rows that fit worst", key=map_widget_key(fitted_map, "outliers"), on_change="rerun"
-    )
+def largest_residuals_panel(fitted_map: FittedMap) -> None:
+    """Draw the rows with the largest residuals; a click puts a row in focus."""
+    box = st.expander(_TITLE, key=map_widget_key(fitted_map, "outliers"), on_change="rerun")
     with box:
         if box.open:
             _residual_table(fitted_map)
@@ -58,10 +57,10 @@ def _residual_table(fitted_map: FittedMap) -> None:
         }
     )
     st.caption(
-        "Each cell is compared with what the other cells of its row say: with the decoded "
-        "positions of the other rows, weighted by how well they agree with those cells. So a row "
-        "cannot hide a gross cell by moving to it. The difference is in robust sd of the column, "
-        "and a row is listed by its largest. Half of the rows have less than "
+        "The residual of a cell is its difference from a prediction by the other cells of its "
+        "row, in robust sd of the column: the prediction weights the decoded positions of the "
+        "other rows by their agreement with those cells, so a gross cell cannot hide by moving "
+        "its own row. A row is listed by its largest residual. The median over the rows is "
         f"{number(found.typical, 2)}. Click a row to show it on the map; the residual is also an "
         "option of the colours."
     )
@@ -75,7 +74,7 @@ def _residual_table(fitted_map: FittedMap) -> None:
         frame,
         rows,
         key=map_widget_key(fitted_map, "misfits"),
-        alt="Rows that fit worst",
+        alt=_TITLE,
         numbers={_ROBUST_SD: "%+.1f"},
         height=320,
     )
@@ -100,8 +99,8 @@ def _headline(fitted_map: FittedMap, found: Residuals, place: int) -> str:
     column = markdown(shortened(dataset.feature_names[found.column[place]], 60))
     side = "above" if deviation > 0 else "below"
     return (
-        f"Row **{row}** fits worst: column **{column}** is {number(abs(deviation), 3)} robust sd "
-        f"{side} what the other columns say."
+        f"Row **{row}** has the largest residual: column **{column}** is "
+        f"{number(abs(deviation), 3)} robust sd {side} its prediction from the other columns."
     )
 
 
