@@ -1,6 +1,7 @@
 // The scene of a map: decoding, and conversion between data units and pixels.
 const MAP_MARGIN = { left: 30, right: 10, top: 10, bottom: 40 }; // left: plus the tick labels
 const MAP_MARGIN_WITHOUT_AXES = { left: 6, right: 6, top: 6, bottom: 6 };
+const TOOLS_HEIGHT = 38; // of the line above the plot area, where a map has tools
 const LOWEST_MAP = 380; // pixels, however low the window is
 const HOVER_RADIUS = 9; // distance from a row, in pixels, within which it is hovered
 
@@ -60,10 +61,8 @@ function decodeScene(scene) {
 function plotArea(scene, width, labelWidth) {
   const margin = scene.titles ? MAP_MARGIN : MAP_MARGIN_WITHOUT_AXES;
   const left = margin.left + (scene.titles ? labelWidth : 0);
-  return {
-    x: left, y: margin.top,
-    w: width - left - margin.right, h: scene.height - margin.top - margin.bottom,
-  };
+  const top = scene.follow ? margin.top : TOOLS_HEIGHT;
+  return { x: left, y: top, w: width - left - margin.right, h: scene.height - top - margin.bottom };
 }
 
 /**

@@ -77,7 +77,7 @@ __all__ = [
 MOST_DRAWN, SAMPLED, SEED = 20_000, 5000, 0
 #: Height of the map in pixels, and of what is above it and of its legend: in a lower window the map
 #: is lower, so that all of it is in view.
-TALLEST, RESERVED = 720, 320
+TALLEST, RESERVED = 720, 295
 #: Most rows with a posterior ellipse.
 MOST_ELLIPSES = 1000
 

@@ -162,11 +162,11 @@ def _heatmap_request(
         names = fitted_map.dataset.feature_names
         titles = distinct_titles(["all columns", *(shortened(name) for name in names)])
         column = control.selectbox(
-            "of",
+            "Decoded column",
             [_MEAN, *range(len(names))],
             format_func=lambda d: titles[0 if d == _MEAN else d + 1],
             key=map_widget_key(fitted_map, "column"),
-            help="The column or class of the background.",
+            help="The column whose sd the background shows.",
         )
         column = None if column == _MEAN else column
         noise = details.toggle(
@@ -212,11 +212,11 @@ def _class(
         return options[0]
     titles = distinct_titles(titles)
     position = control.selectbox(
-        "of",
+        "Labels" if whole else "Class",
         range(len(options)),
         format_func=titles.__getitem__,
         key=map_widget_key(fitted_map, "column of classes" if whole else "class"),
-        help="The column or class of the background.",
+        help="The label column or the class of the background.",
     )
     return options[position]
 

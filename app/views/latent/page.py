@@ -97,9 +97,9 @@ def _side_panel(fitted_map: FittedMap, choices: MapChoices) -> None:
 
 _CONVERGENCE: dict[Verdict, str] = {
     "converged": "converged",
-    "still improving": ":gray[still improving: more steps may improve the map]",
-    "noisy": ":gray[noisy: the batches differ too much to tell whether the bound still rises]",
-    "not converged": ":gray[not converged: more steps may improve the map]",
+    "still improving": ":gray[still improving]",
+    "noisy": ":gray[noisy: the batches differ too much for a verdict]",
+    "not converged": ":gray[not converged]",
 }
 
 

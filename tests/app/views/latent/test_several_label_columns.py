@@ -194,13 +194,13 @@ def test_the_map_is_coloured_by_any_label(open_page: OpenPage, run: str) -> None
 def test_heatmaps_ask_for_a_class_of_any_label(open_page: OpenPage, run: str) -> None:
     page = open_page("latent", run=run)
     choice(page, "selectbox", "Background").set_value("class probability").run()
-    of = choice(page, "selectbox", "of")
+    of = choice(page, "selectbox", "Class")
     assert of.options == ["species: a", "species: b", "species: c", "sex: f", "sex: m"]
     of.set_value(4).run()
     assert not page.exception
     assert _bar(page).startswith("sex: probability of m")
     choice(page, "selectbox", "Background").set_value("class entropy").run()
-    choice(page, "selectbox", "of").set_value(1).run()
+    choice(page, "selectbox", "Labels").set_value(1).run()
     assert not page.exception
     assert _bar(page).startswith("sex: entropy of the class probabilities")
 
