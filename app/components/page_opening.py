@@ -108,7 +108,7 @@ def _map_run(job: Job) -> None:
     """A run with a map, on the page about predictions of a target."""
     st.info(
         f"{markdown(job.name)} has a map and predicts no column. To predict a column, choose it "
-        "on the Fit page under Learn to predict."
+        "on the Fit page as its target."
     )
     with st.container(horizontal=True):
         navigation.link("Go to the fit", "fit", key="fit")

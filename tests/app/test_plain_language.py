@@ -25,6 +25,7 @@ BANNED = {
     r"if the pattern goes on": "if the pattern continues",
     r"in a nutshell": "in short",
     r"in the same boat": "equal",
+    r"learn to predict": "target",
     r"no matter (what|how|which)": "for any",
     r"of course": "(leave it out)",
     r"on the fly": "as needed",

@@ -161,7 +161,7 @@ class Pictures:
         self.dashboard.open()
         self.dashboard.sample("Wine (178 rows)")
         self.dashboard.to_fit()
-        self._choose("Learn to predict", "flavanoids")
+        self._choose("Target", "flavanoids")
         self.dashboard.says("Recommended here: 'flavanoids' is a number")
         self.dashboard.settled()
         self.dashboard.start()

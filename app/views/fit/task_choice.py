@@ -51,16 +51,16 @@ def choose_task(dataset: Dataset, job: Job | None) -> TargetChoice | None:
     now = session.target.get((dataset.digest, run), fitted)
     key = partial(widget_key, "fit", dataset.digest, None if job is None else job.id)
     options = [_MAP, *found]
-    titles = _titles(options, "nothing: fit a map")
+    titles = _titles(options, "none: fit a map")
     left, middle, right = st.columns([1, 1, 1])
     with left:
         target = st.selectbox(
-            "Learn to predict",
+            "Target",
             options,
             index=options.index(now.target if now is not None and now.target in found else _MAP),
             format_func=titles.__getitem__,
             key=key("target"),
-            help="A column to predict from the others, instead of a map of the rows.",
+            help="A column to predict from the others; without one, a map is fitted.",
         )
     aim = None
     if target:

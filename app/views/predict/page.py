@@ -48,8 +48,7 @@ _OPENING = PageOpening(
         "After a fit to a target this page shows the predictions of held-out rows against the true "
         "values, whether a simpler model predicts them better, whether intervals or probabilities "
         "are calibrated, which columns are relevant, and the hidden layers of the model. It also "
-        "predicts the rows of another file. Choose the column on the Fit page, under Learn to "
-        "predict."
+        "predicts the rows of another file. Choose the target on the Fit page."
     ),
     pending="The predictions appear here when the fit has finished.",
     first_step=partial(navigation.link, "Choose a column to predict", "fit", key="fit"),

@@ -122,7 +122,7 @@ def test_a_column_that_no_model_can_learn_says_why(
     refused = "Every known cell is the same."
     monkeypatch.setattr(target_models, "target_obstacle", lambda *_: refused)
     page = open_page("fit")
-    (target,) = [box for box in page.selectbox if box.label == "Learn to predict"]
+    (target,) = [box for box in page.selectbox if box.label == "Target"]
     target.set_value("alcohol").run()
     assert not page.exception
     assert refused in texts(page.warning).replace("\\", "")

@@ -36,9 +36,9 @@ def test_columns_and_classes_whose_names_begin_alike_are_told_apart(
     run = runs.start_fit(dataset, "svgp_classifier", {"max_iter": 3}, aim)
     page = open_page("fit", run=run)
     assert not page.exception
-    assert len(set(box(page, "Learn to predict").options)) == 1 + len(frame.columns)
-    box(page, "Learn to predict").select(f"{ALIKE}2").run()
-    assert box(page, "Learn to predict").value == f"{ALIKE}2"
+    assert len(set(box(page, "Target").options)) == 1 + len(frame.columns)
+    box(page, "Target").select(f"{ALIKE}2").run()
+    assert box(page, "Target").value == f"{ALIKE}2"
     box(page, "Scored on").select("groups").run()
     options = box(page, "By the column").options
     assert len(set(options)) == len(options) == 3

@@ -117,7 +117,7 @@ def box(page: AppTest, label: str) -> Any:
 
 def fit(page: AppTest, wait: Wait, target: str, model: str, split: str, by: str) -> Job:
     """Fit a model of a target through the Fit page."""
-    box(page, "Learn to predict").select(target).run()
+    box(page, "Target").select(target).run()
     assert not page.exception
     if split:
         box(page, "Scored on").select(split).run()

@@ -495,8 +495,8 @@ def test_classes_are_counted_against_the_truth(open_page: OpenPage, classes: str
 @pytest.mark.slow
 def test_a_target_puts_other_models_on_the_fit_page(open_page: OpenPage, wait: Wait) -> None:
     page = open_page("fit")
-    assert box(page, "Learn to predict").value == ""
-    box(page, "Learn to predict").select("proline").run()
+    assert box(page, "Target").value == ""
+    box(page, "Target").select("proline").run()
     assert not page.exception
     said = texts(page)
     assert "Recommended here: 'proline' is a number" in said
@@ -510,7 +510,7 @@ def test_a_target_puts_other_models_on_the_fit_page(open_page: OpenPage, wait: W
     assert (job.spec.target, job.status) == ("proline", "done")
     page.run()
     assert not page.exception
-    assert box(page, "Learn to predict").value == "proline"
+    assert box(page, "Target").value == "proline"
     assert "**Held-out rows**" in texts(page)
     steps = progress.progress(job.id).steps
     assert {s.iteration for s in steps if np.isfinite(s.held_out)} == {steps[-1].iteration}
@@ -522,7 +522,7 @@ def test_a_target_puts_other_models_on_the_fit_page(open_page: OpenPage, wait: W
 @pytest.mark.slow
 def test_groups_and_time_are_chosen_there(open_page: OpenPage, wait: Wait) -> None:
     page = open_page("fit")
-    box(page, "Learn to predict").select("alcohol").run()
+    box(page, "Target").select("alcohol").run()
     box(page, "Scored on").select("groups").run()
     assert not page.exception
     assert "cultivar" in box(page, "By the column").options
@@ -541,15 +541,15 @@ def test_a_category_that_is_not_learned_from_is_named(open_page: OpenPage) -> No
     page = open_page("fit", run=runs.start_fit(dataset, "svgp_regressor", {}, TargetChoice("y")))
     assert not page.exception
     assert "kind is a category and not used" in texts(page)
-    box(page, "Learn to predict").select("kind").run()
+    box(page, "Target").select("kind").run()
     assert "a category and not used" not in texts(page)
 
 
 def test_classes_of_the_label_have_models_of_classes(open_page: OpenPage) -> None:
     page = open_page("fit")
-    box(page, "Learn to predict").select("cultivar").run()
+    box(page, "Target").select("cultivar").run()
     assert "Predicts numbers, and 'cultivar' holds classes." in texts(page)
-    box(page, "Learn to predict").select("").run()
+    box(page, "Target").select("").run()
     assert not page.exception
     assert any("LDGD" in option for option in box(page, "Model").options)
 
