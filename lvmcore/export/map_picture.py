@@ -1,4 +1,4 @@
-"""Figures of a map for print, drawn by matplotlib: PNG and SVG."""
+"""Figures of a map for print, drawn by matplotlib: PNG, SVG and PDF."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = ["PictureFormat", "map_picture"]
 
-PictureFormat = Literal["png", "svg"]
+PictureFormat = Literal["png", "svg", "pdf"]
 
 WIDTH, HEIGHT, DOTS_PER_INCH = 6.4, 4.8, 300  # inches, and dots of the PNG
-#: Most rows drawn as vectors in an SVG; more are rasterised, to limit the size of the file.
+#: Most rows drawn as vectors in an SVG or a PDF; more are rasterised, to limit the file's size.
 MOST_VECTORS = 10_000
 GRID = 80
 #: Cells in a chunk of decoding; bounds memory, does not change results.
@@ -39,6 +39,12 @@ MARGIN = 0.05
 FONT = "DejaVu Sans"  # comes with matplotlib
 LONGEST_NAME = 40
 TEXT, MUTED, HAIRLINE = "#1A1D21", "#6B7280", "#9AA3AD"
+#: What a file says of itself, without a date: the same map gives the same file.
+_METADATA: dict[PictureFormat, dict[str, Any]] = {
+    "png": {},
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None, "Creator": "Latentboard"},
+}
 _MARKERS = dict(zip(SHAPES, ("o", "D", "s", "^"), strict=True))
 # Figures share font caches, which matplotlib does not guarantee to be thread-safe.
 _ONE_AT_A_TIME = threading.Lock()
@@ -65,7 +71,8 @@ def map_picture(
 ) -> bytes:
     """Draw the map of a fit, its rows coloured by label, for a paper or a slide.
 
-    Text in an SVG is drawn as outlines, so that it does not depend on installed fonts.
+    Text in an SVG is drawn as outlines, so that it does not depend on installed fonts; a PDF brings
+    its font along, so that its text can be edited and searched.
 
     Args:
         model: a fitted model.
@@ -73,7 +80,7 @@ def map_picture(
         axes: the horizontal and the vertical latent dimension, from 0; None for the vertical one
             shows the row's number, as for a map of one dimension. Or a projection, which is drawn
             with the same unit on both axes.
-        form: "png" (300 dots per inch) or "svg".
+        form: "png" (300 dots per inch), "svg" or "pdf".
         sd_behind: whether to draw the predictive sd as background, the other dimensions at 0, or
             the other directions of a projection at their mean.
             Omitted if the model has none, or if it is constant.
@@ -87,6 +94,7 @@ def map_picture(
     points, names = _positions(model.embedding_.mean, axes)
     projected = isinstance(axes, LatentProjection)
     with _ONE_AT_A_TIME:
+        from matplotlib import rc_context
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
@@ -100,8 +108,8 @@ def map_picture(
         if projected:
             plot.set_aspect("equal", adjustable="datalim")
         content = io.BytesIO()
-        metadata: dict[str, Any] = {"Date": None} if form == "svg" else {}
-        figure.savefig(content, format=form, dpi=DOTS_PER_INCH, metadata=metadata)
+        with rc_context({"pdf.fonttype": 42}):  # TrueType
+            figure.savefig(content, format=form, dpi=DOTS_PER_INCH, metadata=_METADATA[form])
     return content.getvalue()
 
 

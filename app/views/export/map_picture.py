@@ -22,7 +22,7 @@ from lvmcore.runs import Job
 __all__ = ["map_picture"]
 
 _PRINT = "The view chosen above, in light colours, for print."
-_MIME = {"png": "image/png", "svg": "image/svg+xml"}
+_MIME = {"png": "image/png", "svg": "image/svg+xml", "pdf": "application/pdf"}
 
 
 def map_picture(job: Job) -> None:

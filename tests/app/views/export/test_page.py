@@ -20,7 +20,7 @@ from tests.app.conftest import OpenPage, fitted_run, ways
 from tests.app.shell.test_shell import texts
 
 MAP_FILES = {
-    *("Embedding as CSV", "Embedding as Parquet", "Map as PNG", "Map as SVG"),
+    *("Embedding as CSV", "Embedding as Parquet", "Map as PNG", "Map as SVG", "Map as PDF"),
     *("Map as HTML", "Curves as CSV", "TensorBoard log"),
     *("Report", "Model file", "Bundle as ZIP", "Python as .py", "Notebook as .ipynb"),
 }

@@ -120,6 +120,17 @@ def test_the_svg_holds_a_mark_for_each_row_and_outlined_letters(
     assert {"#0072b2", "#e69f00", "#009e73"} <= colours
 
 
+def test_the_pdf_is_the_same_each_time_and_brings_its_font_along(
+    fitted: tuple[LatentVariableModel, Dataset],
+) -> None:
+    content = map_picture(*fitted, (0, 1), "pdf")
+    assert content == map_picture(*fitted, (0, 1), "pdf")
+    assert content.startswith(b"%PDF-")
+    assert re.findall(rb"/BaseFont /(?:[A-Z]{6}\+)?DejaVuSans\b", content)
+    assert b"/FontFile2" in content
+    assert b"CreationDate" not in content
+
+
 def test_the_sd_is_drawn_behind_where_there_is_one_that_varies(
     fitted: tuple[LatentVariableModel, Dataset],
 ) -> None:
