@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from app.services import caching, fitted_maps, prediction, server
+from app.services import caching, fit_replay, fitted_maps, prediction, server
 from lvmcore.errors import DataError
 from lvmcore.runs.python_snippet import snippet
 
-__all__ = ["bundle", "gpytorch_archive", "notebook", "open_bundle", "tensorboard_log"]
+__all__ = [
+    "animation",
+    "bundle",
+    "gpytorch_archive",
+    "notebook",
+    "open_bundle",
+    "tensorboard_log",
+]
 
 
 def bundle(run: str) -> bytes:
@@ -48,6 +55,18 @@ def notebook(run: str) -> bytes:
     store = server.store()
     job = store.get(run)
     return run_notebook(job, snippet(job, store.home))
+
+
+def animation(run: str) -> bytes:
+    """The maps of the steps of a fit as an animated GIF.
+
+    Raises:
+        DataError: the fit recorded fewer than two maps, or its rows were deleted.
+    """
+    from lvmcore.export.fit_animation import fit_gif
+
+    replay = fit_replay.fit_replay(run)
+    return fit_gif(() if replay is None else replay.frames, fitted_maps.fitted_dataset(run))
 
 
 def tensorboard_log(run: str) -> bytes:

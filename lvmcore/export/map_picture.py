@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import io
-import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 
 from lvmcore.errors import ConfigError
-from lvmcore.export.categories import MISSING, OKABE_ITO, OTHER, SHAPES, category_style
+from lvmcore.export.map_markers import (
+    FONT,
+    HAIRLINE,
+    MUTED,
+    ONE_AT_A_TIME,
+    TEXT,
+    draw_rows,
+    style_axes,
+)
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.preprocessing.standardiser import Standardiser
 from lvmcore.projection import LatentProjection
@@ -36,29 +39,12 @@ GRID = 80
 #: Cells in a chunk of decoding; bounds memory, does not change results.
 CELLS = 4_000_000
 MARGIN = 0.05
-FONT = "DejaVu Sans"  # comes with matplotlib
-LONGEST_NAME = 40
-TEXT, MUTED, HAIRLINE = "#1A1D21", "#6B7280", "#9AA3AD"
 #: What a file says of itself, without a date: the same map gives the same file.
 _METADATA: dict[PictureFormat, dict[str, Any]] = {
     "png": {},
     "svg": {"Date": None},
     "pdf": {"CreationDate": None, "Creator": "Latentboard"},
 }
-_MARKERS = dict(zip(SHAPES, ("o", "D", "s", "^"), strict=True))
-# Figures share font caches, which matplotlib does not guarantee to be thread-safe.
-_ONE_AT_A_TIME = threading.Lock()
-
-
-@dataclass(frozen=True)
-class _MarkerGroup:
-    """Rows with the same marker: their positions, [n], and the marker's style."""
-
-    name: str
-    rows: NDArray[np.intp]
-    colour: str
-    marker: str = "o"
-    hollow: bool = False
 
 
 def map_picture(
@@ -93,7 +79,7 @@ def map_picture(
     """
     points, names = _positions(model.embedding_.mean, axes)
     projected = isinstance(axes, LatentProjection)
-    with _ONE_AT_A_TIME:
+    with ONE_AT_A_TIME:
         from matplotlib import rc_context
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -103,8 +89,8 @@ def map_picture(
         plot = figure.add_subplot()
         if sd_behind and (isinstance(axes, LatentProjection) or axes[1] is not None):
             _sd(figure, plot, model, dataset, points, axes)
-        _rows(figure, plot, points, dataset)
-        _style_axes(plot, *names)
+        draw_rows(figure, plot, points, dataset, rasterised=len(points) > MOST_VECTORS)
+        style_axes(plot, *names)
         if projected:
             plot.set_aspect("equal", adjustable="datalim")
         content = io.BytesIO()
@@ -134,72 +120,7 @@ def _positions(
     return np.column_stack([mean[:, first], upright]), (across, up)
 
 
-# ---- the rows --------------------------------------------------------------------------------
-
-
-def _rows(figure: Figure, plot: Axes, points: FloatArray, dataset: Dataset) -> None:
-    for group in _marker_groups(dataset, len(points)):
-        positions = points[group.rows]
-        plot.scatter(
-            positions[:, 0],
-            positions[:, 1],
-            s=16,
-            marker=group.marker,
-            facecolors="none" if group.hollow else group.colour,
-            edgecolors=group.colour if group.hollow else "white",
-            linewidths=0.8 if group.hollow else 0.35,
-            label=group.name,
-            rasterized=len(points) > MOST_VECTORS,
-        )
-    if dataset.labels is None:
-        return
-    title = _drawable(dataset.label_name or "label")
-    legend = figure.legend(
-        loc="outside right upper",
-        title=title,
-        frameon=False,
-        prop={"family": FONT, "size": 8},
-        title_fontproperties={"family": FONT, "size": 9},
-        alignment="left",
-        handletextpad=0.3,
-    )
-    for text in (*legend.get_texts(), legend.get_title()):
-        text.set_parse_math(False)  # a dollar sign in a name is a dollar sign
-        text.set_color(TEXT)
-
-
-def _marker_groups(dataset: Dataset, n: int) -> Iterator[_MarkerGroup]:
-    """The groups of rows in a legend, one per class; then other classes and missing labels."""
-    if dataset.labels is None:
-        yield _MarkerGroup("rows", np.arange(n), OKABE_ITO[0])
-        return
-    found = category_style(pd.Series(dataset.labels, dtype=object), dataset.label_name or "label")
-    colours = (*OKABE_ITO, "#000000")
-    for code, name in enumerate(found.names):
-        shape = SHAPES[code // len(colours) % len(SHAPES)]
-        rows = np.flatnonzero(found.codes == code)
-        yield _MarkerGroup(_drawable(name), rows, colours[code % len(colours)], _MARKERS[shape])
-    others = f"{found.others} others"
-    for code, name, hollow in ((OTHER, others, False), (MISSING, "(missing)", True)):
-        rows = np.flatnonzero(found.codes == code)
-        if len(rows):
-            yield _MarkerGroup(name, rows, HAIRLINE, hollow=hollow)
-
-
-def _drawable(text: object) -> str:
-    """``text`` on one line, shortened; characters that the font lacks become empty boxes."""
-    from matplotlib.font_manager import findfont, get_font
-
-    line = " ".join(str(text).split())
-    if len(line) > LONGEST_NAME:
-        line = line[: LONGEST_NAME - 1].rstrip() + "…"
-    known = get_font(findfont(FONT)).get_charmap()
-    # A leading underscore would keep a name out of the legend.
-    line = f"\u200a{line}" if line.startswith("_") else line
-    return "".join(letter if ord(letter) in known else "□" for letter in line)
-
-
-# ---- background and axes ---------------------------------------------------------------------
+# ---- background ------------------------------------------------------------------------------
 
 
 def _sd(
@@ -252,14 +173,3 @@ def _mean_sd(model: LatentVariableModel, dataset: Dataset, latent: FloatArray) -
         variance = model.decode(latent[start : start + step]).variance[:, varies]
         parts.append((np.sqrt(variance) / standard.scale[varies]).mean(axis=1))
     return np.concatenate(parts)
-
-
-def _style_axes(plot: Axes, across: str, up: str) -> None:
-    """Set titles, ticks and frame of the axes."""
-    plot.set_xlabel(across, size=9, family=FONT, color=TEXT)
-    plot.set_ylabel(up, size=9, family=FONT, color=TEXT)
-    plot.tick_params(labelsize=8, labelfontfamily=FONT, color=HAIRLINE, labelcolor=MUTED)
-    for side in ("top", "right"):
-        plot.spines[side].set_visible(False)
-    for side in ("bottom", "left"):
-        plot.spines[side].set_color(HAIRLINE)

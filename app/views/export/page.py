@@ -12,7 +12,7 @@ from app.components.download_buttons import file_download, gpytorch_download, ta
 from app.components.empty_states import fit_sample_button, missing_run_warning
 from app.formatting import markdown
 from app.report.download import report_download_button
-from app.services import fitted_maps, prediction, progress, run_exports, runs, server
+from app.services import fit_replay, fitted_maps, prediction, progress, run_exports, runs, server
 from app.state.session import session
 from app.state.widgets import widget_key
 from app.views.export.map_picture import map_picture
@@ -25,6 +25,7 @@ _PREDICTIONS = "Every row: whether it is held out, its true value, and its predi
 _MODEL = "The fitted model; lvmcore.load reads it in Python."
 _CURVES = "One value per row: run, step, seconds, term of the bound, value."
 _LOG = "Scalars and points of the projector: unpack, then tensorboard --logdir FOLDER."
+_ANIMATION = "The map at the recorded steps of the fit, one after the other."
 _REPEATS = "Fits the same model to the same data, and prints both bounds."
 _NOTEBOOK = "The same program as a Jupyter notebook, with a figure of the map."
 _BUNDLE = "Data, model, map and curves of the run, for another Latentboard."
@@ -103,6 +104,15 @@ def _curves(job: Job) -> None:
                 mime="application/zip",
                 about=_LOG,
                 key=_key(job, "tensorboard.zip"),
+            )
+        if job.has_model and not job.spec.target and fit_replay.fit_replay(job.id) is not None:
+            file_download(
+                "Fit as GIF",
+                partial(run_exports.animation, job.id),
+                "fit.gif",
+                mime="image/gif",
+                about=_ANIMATION,
+                key=_key(job, "fit.gif"),
             )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from app.services import caching, fit_replay, fitted_maps, server
+from app.services import caching, fit_replay, fitted_maps, run_exports, server
 from app.views.latent.fit_replay import replay_scene
 from lvmcore.runs import Store
 from tests.app.components.map.test_measured_colours import ran
@@ -46,6 +48,14 @@ def test_the_frames_are_the_steps_with_a_map(run: str) -> None:
     assert last is not None
     np.testing.assert_allclose(film.low, last.mean.min(axis=0))
     np.testing.assert_allclose(film.high, last.mean.max(axis=0))
+
+
+def test_the_maps_are_taken_away_as_an_animation(run: str, open_page: OpenPage) -> None:
+    page = open_page("export", run=run)
+    assert not page.exception
+    assert "Fit as GIF" in {one.proto.label for one in page.main.get("download_button")}
+    with Image.open(io.BytesIO(run_exports.animation(run))) as gif:
+        assert gif.n_frames == 5  # type: ignore[attr-defined]
 
 
 def test_the_axes_hold_every_map_and_stay(run: str) -> None:
