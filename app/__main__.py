@@ -101,6 +101,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="latentboard",
         description="Open the Latentboard dashboard: fit a latent variable model to a table and "
         "explore the map it found.",
+        epilog="latentboard mcp serves datasets and runs to agents (see latentboard mcp --help).",
     )
     parser.add_argument(
         "--port",
@@ -151,6 +152,37 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _serve_tools(argv: Sequence[str]) -> int:
+    """Serve tools for agents over standard input and output: `latentboard mcp`."""
+    parser = argparse.ArgumentParser(
+        prog="latentboard mcp",
+        description="Serve datasets and runs to an agent or a script, over standard input and "
+        "output (Model Context Protocol). Nothing listens on a port.",
+    )
+    parser.add_argument(
+        "--home",
+        type=Path,
+        metavar="DIR",
+        help="folder of datasets and runs (default: LATENTBOARD_HOME, else your user data folder)",
+    )
+    parser.add_argument(
+        "--allow-changes",
+        action="store_true",
+        help="offer tools that start and stop fits (default: tools that only read)",
+    )
+    arguments = parser.parse_args(argv)
+    from lvmcore.errors import LatentboardError
+    from lvmcore.mcp.server import serve
+    from lvmcore.runs import Store
+
+    try:
+        serve(Store(arguments.home), changes=arguments.allow_changes)
+    except LatentboardError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
 def _import_first_page() -> None:
     """Import what the first page needs, so that nobody waits for it before an empty page.
 
@@ -184,7 +216,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 0 after a normal stop, 1 where no port could be used.
     """
-    arguments = _parser().parse_args(argv)
+    given = sys.argv[1:] if argv is None else list(argv)
+    if given[:1] == ["mcp"]:
+        return _serve_tools(given[1:])
+    arguments = _parser().parse_args(given)
     if arguments.home is not None:
         os.environ["LATENTBOARD_HOME"] = str(arguments.home.expanduser().resolve())
     if arguments.data_folder:

@@ -31,7 +31,7 @@ ARROWS = [
         "prediction",
         "evaluation export recommend",
         "jobs",
-        "bench cli",
+        "bench cli mcp",
     )
     for name in row.split()
 ]
