@@ -188,7 +188,8 @@ def test_the_page_ranks_and_colours_rows(open_page: OpenPage, fitted: str) -> No
     assert table["row"].tolist() == dataset.row_ids[found.rows[worst]].tolist()
     assert table["robust sd"].abs().is_monotonic_decreasing
     side = "above" if found.deviation[worst[0]] > 0 else "below"
-    said = f"{number(float(found.size[worst[0]]), 3)} robust sd {side} its prediction from the other columns"
+    size = number(float(found.size[worst[0]]), 3)
+    said = f"{size} robust sd {side} its prediction from the other columns"
     assert said in texts(page)
 
     box(page, "Colour").set_value("residual").run()
