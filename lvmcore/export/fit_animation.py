@@ -31,7 +31,7 @@ MOST_PICTURES = 80
 PICTURE, LAST = 100, 2500
 MARGIN = 0.05
 #: Mixtures of each colour with white.
-MIXTURES = 18
+MIXTURES = 10
 
 
 def fit_gif(steps: Sequence[FitStep], dataset: Dataset) -> bytes:
