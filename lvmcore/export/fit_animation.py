@@ -42,7 +42,7 @@ def fit_gif(steps: Sequence[FitStep], dataset: Dataset) -> bytes:
 
     Args:
         steps: the steps of one start of a fit; those without a map are left out.
-        dataset: the rows of the fit.
+        dataset: the rows of the fit, or a sample of them: rows of files have no colours.
 
     Returns:
         A GIF that repeats.
@@ -72,8 +72,11 @@ def _drawn(shown: Sequence[tuple[FitStep, Snapshot]], dataset: Dataset) -> bytes
     )
     FigureCanvasAgg(figure)
     plot = figure.add_subplot()
-    whole = np.full((len(dataset), 2), np.nan)
-    groups = draw_rows(figure, plot, whole, dataset)
+    # Of files that stay in place the dataset is a sample, and the maps have any of their rows.
+    labels = None if dataset.files is not None else dataset.labels
+    last = max(int(snapshot.rows.max()) for _, snapshot in shown)
+    whole = np.full((last + 1 if labels is None else len(labels), 2), np.nan)
+    groups = draw_rows(figure, plot, whole, labels, dataset.label_name)
     style_axes(plot, "most relevant latent dimension", "second most relevant dimension")
     title = plot.set_title(_title(shown[-1][0]), size=9, family=FONT, color=MUTED, loc="left")
     positions = np.concatenate([snapshot.mean for _, snapshot in shown])

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.collections import PathCollection
     from matplotlib.figure import Figure
 
-    from lvmcore.data.dataset import Dataset
 
 __all__ = ["FONT", "HAIRLINE", "MUTED", "ONE_AT_A_TIME", "TEXT", "draw_rows", "style_axes"]
 
@@ -43,22 +42,29 @@ class _MarkerGroup:
 
 
 def draw_rows(
-    figure: Figure, plot: Axes, points: FloatArray, dataset: Dataset, *, rasterised: bool = False
+    figure: Figure,
+    plot: Axes,
+    points: FloatArray,
+    labels: NDArray[np.object_] | None,
+    label_name: str | None,
+    *,
+    rasterised: bool = False,
 ) -> list[tuple[NDArray[np.intp], PathCollection]]:
-    """Draw a marker for each row, and a legend where the dataset has labels.
+    """Draw a marker for each row, and a legend where the rows have labels.
 
     Args:
         figure: what the legend is drawn in, right of the axes.
         plot: the axes.
         points: positions of the rows, [N, 2].
-        dataset: the same rows.
+        labels: classes of the same rows, [N], None for a missing one; or None without labels.
+        label_name: the title of the legend.
         rasterised: whether a file of vectors holds the markers as one image.
 
     Returns:
         The rows of each class, [n], and their markers.
     """
     drawn = []
-    for group in _marker_groups(dataset, len(points)):
+    for group in _marker_groups(labels, len(points)):
         positions = points[group.rows]
         markers = plot.scatter(
             positions[:, 0],
@@ -72,9 +78,9 @@ def draw_rows(
             rasterized=rasterised,
         )
         drawn.append((group.rows, markers))
-    if dataset.labels is None:
+    if labels is None:
         return drawn
-    title = _drawable(dataset.label_name or "label")
+    title = _drawable(label_name or "label")
     legend = figure.legend(
         loc="outside right upper",
         title=title,
@@ -90,12 +96,12 @@ def draw_rows(
     return drawn
 
 
-def _marker_groups(dataset: Dataset, n: int) -> Iterator[_MarkerGroup]:
+def _marker_groups(labels: NDArray[np.object_] | None, n: int) -> Iterator[_MarkerGroup]:
     """The groups of rows in a legend, one per class; then other classes and missing labels."""
-    if dataset.labels is None:
+    if labels is None:
         yield _MarkerGroup("rows", np.arange(n), OKABE_ITO[0])
         return
-    found = category_style(pd.Series(dataset.labels, dtype=object), dataset.label_name or "label")
+    found = category_style(pd.Series(labels, dtype=object), "label")
     colours = (*OKABE_ITO, "#000000")
     for code, name in enumerate(found.names):
         shape = SHAPES[code // len(colours) % len(SHAPES)]

@@ -89,7 +89,8 @@ def map_picture(
         plot = figure.add_subplot()
         if sd_behind and (isinstance(axes, LatentProjection) or axes[1] is not None):
             _sd(figure, plot, model, dataset, points, axes)
-        draw_rows(figure, plot, points, dataset, rasterised=len(points) > MOST_VECTORS)
+        rasterised = len(points) > MOST_VECTORS
+        draw_rows(figure, plot, points, dataset.labels, dataset.label_name, rasterised=rasterised)
         style_axes(plot, *names)
         if projected:
             plot.set_aspect("equal", adjustable="datalim")

@@ -1,12 +1,15 @@
 """Tables registered in place on the pages: sample, fit to all rows, density, and new rows."""
 
+import io
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
-from app.services import fitted_maps, runs, server, tables
+from app.services import fitted_maps, run_exports, runs, server, tables
 from app.state.choices import ReadingChoices
 from app.web import application, data_folders
 from app.web.access import LOOPBACK, Access
@@ -98,8 +101,13 @@ def test_a_fit_with_labels_is_watched_though_the_dataset_is_a_sample(
     assert job.status == "done", job.message
     snapshots = [event.step.snapshot for event in server.store().events(run)]
     assert max(one.rows.max() for one in snapshots if one is not None) > len(dataset)
-    for name in ("fit", "latent"):
+    for name in ("fit", "latent", "export"):
         assert not open_page(name, run=run).exception
+    with Image.open(io.BytesIO(run_exports.animation(run))) as gif:
+        assert gif.n_frames > 1  # type: ignore[attr-defined]
+    with zipfile.ZipFile(io.BytesIO(run_exports.tensorboard_log(run))) as log:
+        lines = [log.read(f"{run}/{name}.tsv").splitlines() for name in ("latent", "metadata")]
+    assert [len(one) for one in lines] == [len(dataset), len(dataset) + 1]
 
 
 def _register(page: object) -> str:
