@@ -64,13 +64,21 @@ class FittedMap:
         self.rows: Dataset = training_rows(dataset, type(self.model))[0]
 
     def read(self, limit: int, offset: int, columns: list[str]) -> dict[str, Any]:
-        """Rows of the map, in the order of the data."""
+        """Rows of the map, in the order of the data.
+
+        Raises:
+            ConfigError: the limit or the offset is out of range, or there is no such column.
+        """
         return self._answer(np.arange(len(self.rows)), limit, offset, columns)
 
     def query(
         self, conditions: list[Condition], limit: int, offset: int, columns: list[str]
     ) -> dict[str, Any]:
-        """Rows of the map that meet all conditions."""
+        """Rows of the map that meet all conditions.
+
+        Raises:
+            ConfigError: there is no condition or no such column, or a value has another type.
+        """
         if not conditions:
             raise ConfigError("No condition is given: expected at least one, or use read_rows.")
         met = np.ones(len(self.rows), dtype=bool)
@@ -79,7 +87,15 @@ class FittedMap:
         return self._answer(np.flatnonzero(met), limit, offset, columns)
 
     def decode(self, points: list[list[float]]) -> dict[str, Any]:
-        """Features at latent points, in the data's units."""
+        """Features at latent points, in the data's units.
+
+        Args:
+            points: [P, Q].
+
+        Raises:
+            ConfigError: there are too many points, or a point has other dimensions than the map.
+            UnsupportedError: the model cannot decode.
+        """
         from lvmcore.prediction.decoded_columns import decoded_interval
 
         dimensions = self.model.embedding_.mean.shape[1]
@@ -110,7 +126,11 @@ class FittedMap:
         return {"run": self.run, "features": list(features), "points": decoded}
 
     def picture(self, dimensions: list[int] | None) -> bytes:
-        """PNG of the map, with the latent dimensions (from 1) of its axes."""
+        """PNG of the map, with the latent dimensions (from 1) of its axes.
+
+        Raises:
+            ConfigError: the map has no such dimensions.
+        """
         from lvmcore.export.map_picture import map_picture
         from lvmcore.relevance import leading_dimensions
 

@@ -83,7 +83,11 @@ def dataset_digest(store: Store, dataset: str) -> str:
 
 
 def dataset_list(store: Store, limit: int, offset: int) -> dict[str, Any]:
-    """Datasets by name, with their shapes."""
+    """Datasets by name, with their shapes.
+
+    Raises:
+        ConfigError: the limit or the offset is out of range.
+    """
     check_page(limit, offset, MOST_LISTED)
     names = sorted(store.datasets.names().items(), key=lambda item: (item[1], item[0]))
     listed: list[dict[str, Any]] = []
@@ -98,7 +102,12 @@ def dataset_list(store: Store, limit: int, offset: int) -> dict[str, Any]:
 
 
 def dataset_description(store: Store, dataset: str) -> dict[str, Any]:
-    """The columns of a dataset with types, missing cells and ranges."""
+    """The columns of a dataset with types, missing cells and ranges.
+
+    Raises:
+        ConfigError: several datasets have that name.
+        DataError: there is none, or it is damaged.
+    """
     digest = dataset_digest(store, dataset)
     data = store.datasets.get(digest)
     columns = [_column(data, str(name)) for name in data.frame.columns[:MOST_COLUMNS]]
@@ -190,7 +199,12 @@ def _metrics(job: Job) -> dict[str, Any]:
 
 
 def run_description(store: Store, run: str) -> dict[str, Any]:
-    """A run: model, settings, state, metrics, notes, and the relevance of its dimensions."""
+    """A run: model, settings, state, metrics, notes, and the relevance of its dimensions.
+
+    Raises:
+        ConfigError: the ids of several runs begin so.
+        DataError: there is no such run.
+    """
     job = find_run(store, run)
     relevance = None
     if job.has_model and job.spec.kind == "fit" and not job.spec.target:
@@ -213,7 +227,12 @@ def run_description(store: Store, run: str) -> dict[str, Any]:
 
 
 def compared_runs(store: Store, runs: list[str]) -> dict[str, Any]:
-    """Metrics of several runs, side by side."""
+    """Metrics of several runs, side by side.
+
+    Raises:
+        ConfigError: there are fewer than 2 or more than 20 runs, or an id is not unique.
+        DataError: there is no such run.
+    """
     if not 2 <= len(runs) <= MOST_COMPARED:
         raise ConfigError(f"{len(runs)} runs are given: expected 2 to {MOST_COMPARED}.")
     jobs = [find_run(store, run) for run in runs]
@@ -230,7 +249,14 @@ def compared_runs(store: Store, runs: list[str]) -> dict[str, Any]:
 
 
 def run_progress(store: Store, run: str) -> dict[str, Any]:
-    """State of a run, its last steps, and the time that is left."""
+    """State of a run, its last steps, and the time that is left.
+
+    Times are in seconds, bounds in nats.
+
+    Raises:
+        ConfigError: the ids of several runs begin so.
+        DataError: there is no such run.
+    """
     job = find_run(store, run)
     steps = [event.step for event in store.events(job.id)]
     last = [
