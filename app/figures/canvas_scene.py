@@ -15,7 +15,7 @@ from app.analysis.map.heatmaps import Heatmap
 from app.analysis.map.row_colours import MISSING, OTHER, CategoryStyle, Colouring, NumericColours
 from app.figures import palette
 from app.figures.row_traces import MapRows
-from app.figures.theme import accent, category, heatmap_colours, page_colours
+from app.figures.theme import accent, heatmap_colours, page_colours
 from app.formatting import number, shortened
 from lvmcore.numerics.array_types import FloatArray
 
@@ -226,24 +226,26 @@ def _colours(colouring: Colouring, dark: bool) -> dict[str, Any]:
     """The line of the legend for the row colours."""
     grey = page_colours(dark).muted
     if isinstance(colouring, NumericColours):
-        line: dict[str, Any] = {"title": shortened(colouring.title, 60)}
+        line: dict[str, Any] = {"title": shortened(colouring.full_title, 60)}
         if colouring.ends is not None:
             low, high = map(number, colouring.ends)
-            line |= {"low": low, "high": high, "ramp": list(palette.numeric_palette(8))}
+            line |= {"low": low, "high": high, "ramp": _ramp(colouring)}
         if not np.isfinite(colouring.values).all():
             line["entries"] = [_entry("(missing)", grey, "circle-open", palette.LEVELS)]
         return line
     assert isinstance(colouring, CategoryStyle)
     C = len(colouring.names)
-    entries = [
-        _entry(shortened(name, 40), *category(code, dark), code)
-        for code, name in enumerate(colouring.names)
-    ]
+    looks = enumerate(colouring.looks(dark=dark))
+    entries = [_entry(shortened(colouring.names[code], 40), *look, code) for code, look in looks]
     if (colouring.codes == OTHER).any():
         entries.append(_entry(f"other ({colouring.others} more)", grey, "circle", C))
     if (colouring.codes == MISSING).any():
         entries.append(_entry("(missing)", grey, "circle-open", C + 1))
     return {"title": shortened(colouring.title, 40), "entries": entries}
+
+
+def _ramp(numbers: NumericColours) -> list[str]:
+    return list(palette.numeric_palette(8, numbers.colours.shown_scale))
 
 
 def _entry(text: str, colour: str, shape: str, code: int | None = None) -> dict[str, Any]:

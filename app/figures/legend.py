@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from app.analysis.map.row_colours import MISSING, OTHER, CategoryStyle, Colouring, NumericColours
-from app.figures.theme import category, page_colours
+from app.figures.palette import numeric_palette
+from app.figures.theme import page_colours
 from app.templates import render
 
 __all__ = ["legend_html"]
 
 _GLYPHS = {"circle": "●", "diamond": "◆", "square": "■", "triangle-up": "▲"}
-#: Five colours of Viridis, from low to high.
-_RAMP = ("#440154", "#3B528B", "#21918C", "#5EC962", "#FDE725")
+_RAMP_COLOURS = 8
 
 
 class _Entry(NamedTuple):
@@ -32,18 +32,17 @@ def legend_html(colouring: Colouring, *, dark: bool) -> str:
     """
     if colouring is None:
         return ""
-    scale, entries = None, []
     if isinstance(colouring, NumericColours):
-        scale = {"ends": colouring.ends, "colours": _RAMP}
-    else:
-        entries = _category_entries(colouring, dark)
-    return render("legend.html", title=colouring.title, scale=scale, entries=entries)
+        ramp = numeric_palette(_RAMP_COLOURS, colouring.colours.shown_scale)
+        scale = {"ends": colouring.ends, "colours": ramp}
+        return render("legend.html", title=colouring.full_title, scale=scale, entries=[])
+    entries = _category_entries(colouring, dark)
+    return render("legend.html", title=colouring.title, scale=None, entries=entries)
 
 
 def _category_entries(style: CategoryStyle, dark: bool) -> list[_Entry]:
     entries = []
-    for code, name in enumerate(style.names):
-        colour, shape = category(code, dark)
+    for name, (colour, shape) in zip(style.names, style.looks(dark=dark), strict=True):
         entries.append(_Entry(_GLYPHS[shape], colour, name))
     grey = page_colours(dark).muted
     if (style.codes == OTHER).any():

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from plotly.colors import hex_to_rgb, sample_colorscale, unlabel_rgb
 
 from app.analysis.map.row_colours import MISSING, OTHER, CategoryStyle, Colouring, NumericColours
-from app.figures.theme import NUMERIC_SCALE, category, page_colours
+from app.figures.theme import PLOTLY_SCALES, category, page_colours
 
 __all__ = ["LEVELS", "numeric_palette", "ramp_steps", "rgb", "row_palette"]
 
@@ -37,22 +37,26 @@ def row_palette(
             C,
             np.where(colouring.codes == MISSING, C + 1, colouring.codes),
         )
-        return [*(category(code, dark) for code in range(C)), other, missing], codes
+        return [*colouring.looks(dark=dark), other, missing], codes
     if isinstance(colouring, NumericColours):
-        known = np.isfinite(colouring.values)
+        shares = colouring.shares()
         found = np.full(n, LEVELS)
-        if colouring.ends is not None:
-            low, high = colouring.ends
-            share = ((colouring.values[known] - low) / max(high - low, 1e-300)).clip(0, 1)
-            found[known] = (share * (LEVELS - 1)).round().astype(int)
-        return [*((colour, "circle") for colour in numeric_palette(LEVELS)), missing], found
+        known = np.isfinite(shares)
+        found[known] = (shares[known] * (LEVELS - 1)).round().astype(int)
+        ramp = numeric_palette(LEVELS, colouring.colours.shown_scale)
+        return [*((colour, "circle") for colour in ramp), missing], found
     return [category(0, dark)], np.zeros(n, dtype=np.intp)
 
 
 @cache
-def numeric_palette(n: int) -> tuple[str, ...]:
-    """The colour scale of numeric columns as n colours, from its low end."""
-    return tuple(sample_colorscale(NUMERIC_SCALE, np.linspace(0, 1, n).tolist()))
+def numeric_palette(n: int, scale: str) -> tuple[str, ...]:
+    """A colour scale of numbers as n colours, from its low end.
+
+    Args:
+        n: number of colours.
+        scale: a name of ``lvmcore.export.column_colours.SCALES``.
+    """
+    return tuple(sample_colorscale(PLOTLY_SCALES[scale], np.linspace(0, 1, n).tolist()))
 
 
 def rgb(colours: Sequence[str]) -> NDArray[np.float64]:

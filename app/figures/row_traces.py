@@ -11,8 +11,8 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from app.analysis.map.row_colours import MISSING, OTHER, CategoryStyle, Colouring, NumericColours
-from app.figures.theme import NUMERIC_SCALE, category, escape, page_colours
-from app.formatting import shortened
+from app.figures.theme import PLOTLY_SCALES, category, escape, page_colours
+from app.formatting import number, shortened
 from lvmcore.numerics.array_types import FloatArray
 
 __all__ = ["MapRows", "RowShapes", "hover_label", "row_traces"]
@@ -155,16 +155,18 @@ def _groups(rows: MapRows, dark: bool) -> Iterator[_RowGroup]:
         colour, _ = category(0, dark)
         yield _RowGroup(np.arange(n), {**plain, "color": colour})
     elif isinstance(rows.colouring, NumericColours):
-        values = rows.colouring.values
-        known = np.isfinite(values)
+        shares = rows.colouring.shares()
+        known = np.isfinite(shares)
         scale = _colour_scale(rows.colouring)
-        yield _RowGroup(np.flatnonzero(known), {**plain, **scale, "color": values})
+        yield _RowGroup(np.flatnonzero(known), {**plain, **scale, "color": shares})
         if not known.all():
             yield _RowGroup(np.flatnonzero(~known), hollow, "(missing)", listed=True)
     else:
         codes = rows.colouring.codes
-        for code, name in enumerate(rows.colouring.names):
-            colour, shape = category(code, dark)
+        looks = rows.colouring.looks(dark=dark)
+        for code, (name, (colour, shape)) in enumerate(
+            zip(rows.colouring.names, looks, strict=True)
+        ):
             marker = {**plain, "color": colour, "symbol": shape}
             yield _RowGroup(np.flatnonzero(codes == code), marker, name, listed=True)
         if (codes == OTHER).any():
@@ -180,9 +182,17 @@ def _other(colouring: CategoryStyle) -> str:
     return f"other ({colouring.others} more)"
 
 
+def _ticks(numbers: NumericColours) -> dict[str, Any]:
+    """The ends and the middle of the colour bar, with their numbers."""
+    if numbers.ends is None:
+        return {"tickvals": []}
+    places = [0.0, 0.5, 1.0]
+    return {"tickvals": places, "ticktext": [number(numbers.value_at(at), 3) for at in places]}
+
+
 def _colour_scale(numbers: NumericColours) -> dict[str, Any]:
-    low, high = numbers.ends or (0.0, 1.0)
     bar = {
+        **_ticks(numbers),
         "orientation": "h",
         "x": 0,
         "xanchor": "left",
@@ -191,12 +201,12 @@ def _colour_scale(numbers: NumericColours) -> dict[str, Any]:
         "len": 0.55,
         "thickness": 10,
         "outlinewidth": 0,
-        "title": {"text": escape(numbers.title), "side": "top", "font": {"size": 12}},
+        "title": {"text": escape(numbers.full_title), "side": "top", "font": {"size": 12}},
     }
     return {
-        "colorscale": NUMERIC_SCALE,
-        "cmin": low,
-        "cmax": high,
+        "colorscale": PLOTLY_SCALES[numbers.colours.shown_scale],
+        "cmin": 0.0,
+        "cmax": 1.0,
         "colorbar": bar,
         "showscale": True,
     }

@@ -117,10 +117,9 @@ def _row_groups(
         yield _RowGroup("rows", np.arange(len(snapshot.rows)), category(0, dark)[0])
         return
     codes, grey = labels.codes[snapshot.rows], page_colours(dark).muted
-    for code, name in enumerate(labels.names):
-        colour, shape = category(code, dark)
+    for code, (colour, shape) in enumerate(labels.looks(dark=dark)):
         rows = np.flatnonzero(codes == code)
-        yield _RowGroup(shortened(name, 24), rows, colour, SYMBOLS[shape])
+        yield _RowGroup(shortened(labels.names[code], 24), rows, colour, SYMBOLS[shape])
     for code, name, hollow in ((OTHER, "other", False), (MISSING, "(missing)", True)):
         if (labels.codes == code).any():
             yield _RowGroup(name, np.flatnonzero(codes == code), grey, hollow=hollow)

@@ -9,11 +9,12 @@ from functools import cache
 
 import plotly.graph_objects as go
 
-from lvmcore.export.categories import OKABE_ITO, SHAPES
+from lvmcore.export.column_colours import DEFAULT_CATEGORIES, OKABE_ITO
 
 __all__ = [
     "ACCENT",
     "NUMERIC_SCALE",
+    "PLOTLY_SCALES",
     "PageColours",
     "accent",
     "category",
@@ -37,6 +38,14 @@ _CIVIDIS = (
 _STRENGTH = 0.78
 #: Colour scale of numeric columns; not cividis, so that rows stand out from a heatmap.
 NUMERIC_SCALE = "Viridis"
+#: Names of the colour scales of numbers in plotly.
+PLOTLY_SCALES = {
+    "Viridis": "Viridis",
+    "Cividis": "Cividis",
+    "Magma": "Magma",
+    "Turbo": "Turbo",
+    "Blue–red": "RdBu_r",
+}
 
 
 @dataclass(frozen=True)
@@ -95,9 +104,7 @@ def category(code: int, dark: bool) -> tuple[str, str]:
         code: position of the category, from 0.
         dark: whether the page is dark.
     """
-    colours = (*OKABE_ITO, "#FFFFFF" if dark else "#000000")
-    shape = SHAPES[code // len(colours) % len(SHAPES)]
-    return colours[code % len(colours)], shape
+    return DEFAULT_CATEGORIES.look(code, dark=dark)
 
 
 def heatmap_colours(*, low_is_certain: bool, dark: bool) -> list[str]:

@@ -13,7 +13,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from app.analysis.map import subsampling
-from app.analysis.map.row_colours import CategoryStyle, NumericColours
+from app.analysis.map.row_colours import group_of_rows
 from app.figures import latent_map, row_panels, row_traces, training_curve
 from app.report.content_policy import content_policy, static_text
 from app.report.sections import section_values
@@ -48,16 +48,11 @@ def _subsample(subject: ReportSubject, most: int) -> ReportSubject:
     if len(rows.points) <= most:
         return subject
     chosen = subsampling.evenly_spaced(len(rows.points), most)
-    colouring = rows.colouring
-    if isinstance(colouring, CategoryStyle):
-        colouring = replace(colouring, codes=colouring.codes[chosen])
-    elif isinstance(colouring, NumericColours):
-        colouring = replace(colouring, values=colouring.values[chosen])
     subsample = row_traces.MapRows(
         points=rows.points[chosen],
         number=rows.number[chosen],
         hover=[rows.hover[row] for row in chosen],
-        colouring=colouring,
+        colouring=group_of_rows(rows.colouring, chosen),
         sd=None if rows.sd is None else rows.sd[chosen],
     )
     return replace(subject, rows=subsample)

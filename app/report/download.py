@@ -13,7 +13,7 @@ import streamlit as st
 
 from app.analysis.map import subsampling
 from app.analysis.map.map_axes import Axes, positions
-from app.analysis.map.row_colours import category_style, group_of_rows
+from app.analysis.map.row_colours import Colouring, group_of_rows
 from app.components.map import map_chart
 from app.figures import row_traces
 from app.report import document
@@ -85,7 +85,7 @@ def report_subject(job: Job) -> ReportSubject:
         columns=_columns(dataset),
         left_out=tuple(dict.fromkeys((*whole.notes, *job.notes))),
         axes=axes,
-        rows=_rows(model, dataset, axes),
+        rows=_rows(model, dataset, axes, fitted_maps.class_style(job.id)),
         sees_labels=model.capabilities.labels != "none",
         relevance=model.variance_shares() if model.relevance_ else {},
         steps=steps,
@@ -120,13 +120,11 @@ def _columns(dataset: Dataset) -> tuple[ColumnRow, ...]:
     )
 
 
-def _rows(model: LatentVariableModel, dataset: Dataset, axes: Axes) -> row_traces.MapRows:
+def _rows(
+    model: LatentVariableModel, dataset: Dataset, axes: Axes, colouring: Colouring
+) -> row_traces.MapRows:
     """Rows on the map, coloured by the first label column; at most ``document.MOST_ROWS``."""
     chosen = subsampling.evenly_spaced(len(dataset), document.MOST_ROWS)
-    label = next(iter(dataset.label_columns.items()), None)
-    colouring = None
-    if label is not None:
-        colouring = category_style(pd.Series(label[1], dtype=object), label[0])
     sd = None
     first, second = axes
     if model.capabilities.uncertainty and second is not None:

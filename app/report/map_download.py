@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-import pandas as pd
 import streamlit as st
 
 from app.analysis.map import subsampling
 from app.analysis.map.map_axes import View, positions
-from app.analysis.map.row_colours import category_style, group_of_rows
+from app.analysis.map.row_colours import group_of_rows
 from app.components.map import map_chart
 from app.figures import row_traces
 from app.report import map_document
@@ -41,10 +40,7 @@ def map_download_button(run: str, view: View, *, key: str) -> None:
 def _map_bytes(run: str, view: View) -> bytes:
     model, dataset = fitted_maps.model(run), fitted_maps.fitted_dataset(run)
     chosen = subsampling.evenly_spaced(len(dataset), map_document.MOST_ROWS)
-    label = next(iter(dataset.label_columns.items()), None)
-    colouring = None
-    if label is not None:
-        colouring = category_style(pd.Series(label[1], dtype=object), label[0])
+    colouring = fitted_maps.class_style(run)
     rows = row_traces.MapRows(
         points=positions(model.embedding_.mean, view)[chosen],
         number=chosen,

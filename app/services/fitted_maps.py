@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from app.analysis.map.row_colours import CategoryStyle, category_style
-from app.services import server
+from app.analysis.map.row_colours import CategoryStyle, Colouring, coloured
+from app.services import server, tables
 from app.services.caching import cached
 from lvmcore.data import Dataset
 from lvmcore.data.samples.samples import true_correlations
 from lvmcore.errors import DataError
+from lvmcore.export import categories
 from lvmcore.export.anndata import embedding_to_h5ad
+from lvmcore.export.column_colours import (
+    DEFAULT_CATEGORIES,
+    CategoryColours,
+    ColumnColours,
+    read_colours,
+    write_colours,
+)
 from lvmcore.export.map_picture import map_picture
 from lvmcore.export.tables import to_csv_bytes, to_parquet_bytes
 from lvmcore.prediction.map_table import embedding_frame
@@ -32,7 +41,9 @@ if TYPE_CHECKING:
 __all__ = [
     "attempt",
     "best_view",
+    "choose_colours",
     "class_style",
+    "column_colours",
     "density_rows",
     "embedding_csv",
     "embedding_h5ad",
@@ -45,6 +56,7 @@ __all__ = [
     "model",
     "reconstruction",
     "result_table",
+    "row_colouring",
     "selected_start",
     "start_agreement",
     "stored_dataset",
@@ -150,9 +162,8 @@ def fitted_dataset(run: str) -> Dataset:
     return rows if on_map in (None, len(rows)) else rows.complete_rows()
 
 
-@cached(max_entries=8)
 def class_style(run: str, label: str | None = None) -> CategoryStyle | None:
-    """Classes of the rows of a run's fit, with their colours; None without labels.
+    """Classes of the rows of a run's fit, in the colours chosen for it; None without labels.
 
     Args:
         run: id of the run.
@@ -161,13 +172,53 @@ def class_style(run: str, label: str | None = None) -> CategoryStyle | None:
     Raises:
         DataError: the run or its dataset does not exist.
     """
-    import pandas as pd
-
-    named = fitted_dataset(run).label_columns
-    if not named:
+    found = _class_style(run, label)
+    if found is None:
         return None
-    name = label or next(iter(named))
-    return category_style(pd.Series(named[name], dtype=object), name)
+    chosen = column_colours(run).get(found.title)
+    return replace(found, colours=chosen) if isinstance(chosen, CategoryColours) else found
+
+
+@cached(max_entries=8)
+def _class_style(run: str, label: str | None) -> CategoryStyle | None:
+    return categories.class_style(fitted_dataset(run), label=label)
+
+
+def row_colouring(run: str, dataset: Dataset, column: str) -> Colouring:
+    """Colours of the rows of a dataset by a column, as chosen for a run.
+
+    Args:
+        run: id of the run.
+        dataset: the rows.
+        column: a label column or another column.
+
+    Raises:
+        DataError: the run does not exist.
+    """
+    return coloured(tables.row_colouring(dataset, column), column_colours(run).get(column))
+
+
+def column_colours(run: str) -> dict[str, ColumnColours]:
+    """The colours chosen for the columns of a run, by column.
+
+    Raises:
+        DataError: the run does not exist.
+    """
+    return read_colours(server.store().job_folder(run).files.colours)
+
+
+def choose_colours(run: str, column: str, colours: ColumnColours) -> None:
+    """Keep the colours of a column with a run.
+
+    Raises:
+        ConfigError: too many columns have chosen colours.
+        DataError: the run does not exist, or its folder cannot be written.
+    """
+    path = server.store().job_folder(run).files.colours
+    try:
+        write_colours(path, {**read_colours(path), column: colours})
+    except OSError as error:
+        raise DataError(f"The colours could not be kept: {error.strerror}.") from error
 
 
 @cached(max_entries=128)
@@ -293,4 +344,8 @@ def map_file(run: str, axes: View, form: PictureFormat, *, sd_behind: bool) -> b
     Raises:
         DataError: the run has no model, or its dataset does not exist.
     """
-    return map_picture(model(run), fitted_dataset(run), axes, form, sd_behind=sd_behind)
+    classes = class_style(run)
+    colours = DEFAULT_CATEGORIES if classes is None else classes.colours
+    return map_picture(
+        model(run), fitted_dataset(run), axes, form, sd_behind=sd_behind, colours=colours
+    )

@@ -66,7 +66,11 @@ def animation(run: str) -> bytes:
     from lvmcore.export.fit_animation import fit_gif
 
     replay = fit_replay.fit_replay(run)
-    return fit_gif(() if replay is None else replay.frames, fitted_maps.fitted_dataset(run))
+    frames = () if replay is None else replay.frames
+    classes = fitted_maps.class_style(run)
+    if classes is None:
+        return fit_gif(frames, fitted_maps.fitted_dataset(run))
+    return fit_gif(frames, fitted_maps.fitted_dataset(run), classes.colours)
 
 
 def tensorboard_log(run: str) -> bytes:

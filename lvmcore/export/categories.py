@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from lvmcore.export.column_colours import DEFAULT_CATEGORIES, CategoryColours
+
+if TYPE_CHECKING:
+    from lvmcore.data import Dataset
+
 __all__ = [
     "MISSING",
-    "OKABE_ITO",
     "OTHER",
-    "SHAPES",
     "CategoryStyle",
     "category_style",
+    "class_style",
     "rows_in_style",
 ]
-
-#: Okabe and Ito's colours, distinct for all types of colour vision; black or white comes eighth.
-OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442")
-#: Marker shapes, one for each cycle through the colours.
-SHAPES = ("circle", "diamond", "square", "triangle-up")
 
 #: Codes of rows without a category of their own: missing, or grouped as other.
 MISSING, OTHER = -1, -2
@@ -41,12 +41,22 @@ class CategoryStyle:
         names: categories with a style of their own, in the order of the styles.
         codes: position in ``names`` of each row, else MISSING or OTHER, [N].
         others: number of further categories.
+        colours: their colours.
     """
 
     title: str
     names: tuple[str, ...]
     codes: NDArray[np.intp]
     others: int = 0
+    colours: CategoryColours = DEFAULT_CATEGORIES
+
+    def looks(self, *, dark: bool = False) -> list[tuple[str, str]]:
+        """Colour and marker of each of ``names``.
+
+        Args:
+            dark: whether the page is dark.
+        """
+        return [self.colours.look(code, name, dark=dark) for code, name in enumerate(self.names)]
 
 
 def category_style(column: pd.Series, title: str) -> CategoryStyle:
@@ -69,6 +79,24 @@ def category_style(column: pd.Series, title: str) -> CategoryStyle:
     codes = np.full(len(column), MISSING, dtype=np.intp)
     codes[known] = np.array([place.get(name, OTHER) for name in names], dtype=np.intp)[place_of_row]
     return CategoryStyle(title, tuple(place), codes, len(names) - len(shown))
+
+
+def class_style(
+    dataset: Dataset, colours: CategoryColours = DEFAULT_CATEGORIES, label: str | None = None
+) -> CategoryStyle | None:
+    """The rows of a dataset by a label column; None without labels.
+
+    Args:
+        dataset: the rows.
+        colours: colours of the classes.
+        label: name of the label column; None for the first.
+    """
+    columns = dataset.label_columns
+    if not columns:
+        return None
+    name = label or next(iter(columns))
+    found = category_style(pd.Series(columns[name], dtype=object), name)
+    return replace(found, colours=colours)
 
 
 def rows_in_style(style: CategoryStyle, column: pd.Series) -> CategoryStyle:

@@ -10,7 +10,8 @@ import numpy as np
 
 from lvmcore.data.dataset import Dataset
 from lvmcore.errors import DataError
-from lvmcore.export.categories import OKABE_ITO
+from lvmcore.export.categories import CategoryStyle, class_style
+from lvmcore.export.column_colours import DEFAULT_CATEGORIES, OKABE_ITO, CategoryColours
 from lvmcore.export.map_markers import (
     FONT,
     HAIRLINE,
@@ -34,7 +35,9 @@ MARGIN = 0.05
 MIXTURES = 10
 
 
-def fit_gif(steps: Sequence[FitStep], dataset: Dataset) -> bytes:
+def fit_gif(
+    steps: Sequence[FitStep], dataset: Dataset, colours: CategoryColours = DEFAULT_CATEGORIES
+) -> bytes:
     """The maps of a fit, one after the other, with the step and the bound above each.
 
     The axes hold the positions of all steps. They are the two most relevant dimensions of each
@@ -43,6 +46,7 @@ def fit_gif(steps: Sequence[FitStep], dataset: Dataset) -> bytes:
     Args:
         steps: the steps of one start of a fit; those without a map are left out.
         dataset: the rows of the fit, or a sample of them: rows of files have no colours.
+        colours: colours of the classes.
 
     Returns:
         A GIF that repeats.
@@ -59,10 +63,12 @@ def fit_gif(steps: Sequence[FitStep], dataset: Dataset) -> bytes:
         raise DataError("The fit recorded fewer than two maps, so there is nothing to animate.")
     places = np.linspace(0, len(shown) - 1, min(len(shown), MOST_PICTURES)).round().astype(int)
     with ONE_AT_A_TIME:
-        return _drawn([shown[i] for i in places], dataset)
+        return _drawn([shown[i] for i in places], dataset, colours)
 
 
-def _drawn(shown: Sequence[tuple[FitStep, Snapshot]], dataset: Dataset) -> bytes:
+def _drawn(
+    shown: Sequence[tuple[FitStep, Snapshot]], dataset: Dataset, colours: CategoryColours
+) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from PIL import Image
@@ -73,10 +79,10 @@ def _drawn(shown: Sequence[tuple[FitStep, Snapshot]], dataset: Dataset) -> bytes
     FigureCanvasAgg(figure)
     plot = figure.add_subplot()
     # Of files that stay in place the dataset is a sample, and the maps have any of their rows.
-    labels = None if dataset.files is not None else dataset.labels
+    classes = None if dataset.files is not None else class_style(dataset, colours)
     last = max(int(snapshot.rows.max()) for _, snapshot in shown)
-    whole = np.full((last + 1 if labels is None else len(labels), 2), np.nan)
-    groups = draw_rows(figure, plot, whole, labels, dataset.label_name)
+    whole = np.full((last + 1 if classes is None else len(classes.codes), 2), np.nan)
+    groups = draw_rows(figure, plot, whole, classes)
     style_axes(plot, "most relevant latent dimension", "second most relevant dimension")
     title = plot.set_title(_title(shown[-1][0]), size=9, family=FONT, color=MUTED, loc="left")
     positions = np.concatenate([snapshot.mean for _, snapshot in shown])
@@ -88,7 +94,7 @@ def _drawn(shown: Sequence[tuple[FitStep, Snapshot]], dataset: Dataset) -> bytes
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # the axes stay where they are
     palette = Image.new("P", (1, 1))
-    palette.putpalette(_palette())
+    palette.putpalette(_palette(classes))
     pictures = []
     for step, snapshot in shown:
         whole[:] = np.nan
@@ -113,9 +119,10 @@ def _drawn(shown: Sequence[tuple[FitStep, Snapshot]], dataset: Dataset) -> bytes
     return sink.getvalue()
 
 
-def _palette() -> list[int]:
+def _palette(classes: CategoryStyle | None) -> list[int]:
     """The colours of the figures, each in some mixtures with white: red, green, blue, and so on."""
-    colours = (*OKABE_ITO, "#000000", TEXT, MUTED, HAIRLINE)
+    of_rows = [OKABE_ITO[0]] if classes is None else [colour for colour, _ in classes.looks()]
+    colours = list(dict.fromkeys((*of_rows, "#000000", TEXT, MUTED, HAIRLINE)))
     pure = np.array([[int(one[i : i + 2], 16) for i in (1, 3, 5)] for one in colours])
     share = np.linspace(0.0, 1.0, MIXTURES)[:, None, None]
     mixed: list[int] = np.round(255 + share * (pure - 255)).astype(int).ravel().tolist()

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from lvmcore.export.categories import MISSING, OKABE_ITO, OTHER, SHAPES, category_style
+from lvmcore.export.categories import MISSING, OTHER, CategoryStyle
+from lvmcore.export.column_colours import OKABE_ITO, SHAPES
 from lvmcore.numerics.array_types import FloatArray
 
 if TYPE_CHECKING:
@@ -45,8 +45,7 @@ def draw_rows(
     figure: Figure,
     plot: Axes,
     points: FloatArray,
-    labels: NDArray[np.object_] | None,
-    label_name: str | None,
+    classes: CategoryStyle | None,
     *,
     rasterised: bool = False,
 ) -> list[tuple[NDArray[np.intp], PathCollection]]:
@@ -56,15 +55,14 @@ def draw_rows(
         figure: what the legend is drawn in, right of the axes.
         plot: the axes.
         points: positions of the rows, [N, 2].
-        labels: classes of the same rows, [N], None for a missing one; or None without labels.
-        label_name: the title of the legend.
+        classes: classes of the same rows with their colours; None without classes.
         rasterised: whether a file of vectors holds the markers as one image.
 
     Returns:
         The rows of each class, [n], and their markers.
     """
     drawn = []
-    for group in _marker_groups(labels, len(points)):
+    for group in _marker_groups(classes, len(points)):
         positions = points[group.rows]
         markers = plot.scatter(
             positions[:, 0],
@@ -78,9 +76,9 @@ def draw_rows(
             rasterized=rasterised,
         )
         drawn.append((group.rows, markers))
-    if labels is None:
+    if classes is None:
         return drawn
-    title = _drawable(label_name or "label")
+    title = _drawable(classes.title)
     legend = figure.legend(
         loc="outside right upper",
         title=title,
@@ -96,20 +94,17 @@ def draw_rows(
     return drawn
 
 
-def _marker_groups(labels: NDArray[np.object_] | None, n: int) -> Iterator[_MarkerGroup]:
+def _marker_groups(classes: CategoryStyle | None, n: int) -> Iterator[_MarkerGroup]:
     """The groups of rows in a legend, one per class; then other classes and missing labels."""
-    if labels is None:
+    if classes is None:
         yield _MarkerGroup("rows", np.arange(n), OKABE_ITO[0])
         return
-    found = category_style(pd.Series(labels, dtype=object), "label")
-    colours = (*OKABE_ITO, "#000000")
-    for code, name in enumerate(found.names):
-        shape = SHAPES[code // len(colours) % len(SHAPES)]
-        rows = np.flatnonzero(found.codes == code)
-        yield _MarkerGroup(_drawable(name), rows, colours[code % len(colours)], _MARKERS[shape])
-    others = f"{found.others} others"
+    for code, (colour, shape) in enumerate(classes.looks()):
+        rows = np.flatnonzero(classes.codes == code)
+        yield _MarkerGroup(_drawable(classes.names[code]), rows, colour, _MARKERS[shape])
+    others = f"{classes.others} others"
     for code, name, hollow in ((OTHER, others, False), (MISSING, "(missing)", True)):
-        rows = np.flatnonzero(found.codes == code)
+        rows = np.flatnonzero(classes.codes == code)
         if len(rows):
             yield _MarkerGroup(name, rows, HAIRLINE, hollow=hollow)
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from lvmcore.errors import ConfigError
+from lvmcore.export.categories import class_style
+from lvmcore.export.column_colours import DEFAULT_CATEGORIES, CategoryColours
 from lvmcore.export.map_markers import (
     FONT,
     HAIRLINE,
@@ -54,6 +56,7 @@ def map_picture(
     form: PictureFormat,
     *,
     sd_behind: bool = False,
+    colours: CategoryColours = DEFAULT_CATEGORIES,
 ) -> bytes:
     """Draw the map of a fit, its rows coloured by label, for a paper or a slide.
 
@@ -70,6 +73,7 @@ def map_picture(
         sd_behind: whether to draw the predictive sd as background, the other dimensions at 0, or
             the other directions of a projection at their mean.
             Omitted if the model has none, or if it is constant.
+        colours: colours of the classes.
 
     Returns:
         The file's content.
@@ -90,7 +94,7 @@ def map_picture(
         if sd_behind and (isinstance(axes, LatentProjection) or axes[1] is not None):
             _sd(figure, plot, model, dataset, points, axes)
         rasterised = len(points) > MOST_VECTORS
-        draw_rows(figure, plot, points, dataset.labels, dataset.label_name, rasterised=rasterised)
+        draw_rows(figure, plot, points, class_style(dataset, colours), rasterised=rasterised)
         style_axes(plot, *names)
         if projected:
             plot.set_aspect("equal", adjustable="datalim")

@@ -15,6 +15,13 @@ from lvmcore.export.categories import (
     category_style,
     rows_in_style,
 )
+from lvmcore.export.column_colours import (
+    DEFAULT_NUMBERS,
+    CategoryColours,
+    ColumnColours,
+    NumberColours,
+)
+from lvmcore.numerics.array_types import FloatArray
 
 __all__ = [
     "MISSING",
@@ -23,6 +30,7 @@ __all__ = [
     "Colouring",
     "NumericColours",
     "category_style",
+    "coloured",
     "further_rows",
     "group_of_rows",
     "row_colours",
@@ -40,19 +48,107 @@ class NumericColours:
         title: name of the column.
         values: value of each row, NaN where missing, [N].
         limits: values at the ends of the colour scale; None for the range of the values.
+        colours: the colour scale and its transform.
+        reference: values by which the quantiles are; None for those of the rows.
     """
 
     title: str
-    values: NDArray[np.float64]
+    values: FloatArray
     limits: tuple[float, float] | None = None
+    colours: NumberColours = DEFAULT_NUMBERS
+    reference: FloatArray | None = None
 
     @property
     def ends(self) -> tuple[float, float] | None:
         """Values at the ends of the colour scale; None if no row has a value."""
-        known = self.values[np.isfinite(self.values)]
-        if self.limits is not None or not len(known):
+        if self.limits is not None:
             return self.limits
-        return float(known.min()), float(known.max())
+        known = self.values[np.isfinite(self.values)]
+        if self._transform == "log":
+            known = known[known > 0]
+        if not len(known):
+            return None
+        low, high = float(known.min()), float(known.max())
+        if self._transform == "quantile":
+            return low, high
+        low = low if self.colours.low is None else self.colours.low
+        high = high if self.colours.high is None else self.colours.high
+        if self._transform == "diverging":
+            centre = self.colours.centre
+            reach = max(abs(high - centre), abs(low - centre))
+            return centre - reach, centre + reach
+        return low, max(low, high)
+
+    @property
+    def full_title(self) -> str:
+        """The title with the transform, unless it is linear."""
+        about = {
+            "linear": "",
+            "log": ", log scale",
+            "quantile": ", by quantile",
+            "diverging": f", middle {self.colours.centre:g}",
+        }
+        return f"{self.title}{about[self._transform]}"
+
+    def shares(self) -> FloatArray:
+        """Position of each row on the colour scale from 0 to 1, NaN where missing, [N].
+
+        On a log scale a value of 0 or less is at the low end.
+        """
+        found = np.full(len(self.values), np.nan)
+        known = np.isfinite(self.values)
+        ends = self.ends
+        if ends is None:
+            return found
+        if self._transform == "quantile":
+            return self._quantiles(found, known)
+        (low, high), values = ends, self.values[known]
+        if self._transform == "log":
+            values = np.log(np.maximum(values, low))
+            low, high = np.log(low), np.log(high)
+        found[known] = (values - low) / max(high - low, 1e-300)
+        return found.clip(0.0, 1.0)
+
+    def value_at(self, share: float) -> float:
+        """The number at a position of the colour scale, from 0 to 1; NaN if no row has a value."""
+        ends = self.ends
+        if ends is None:
+            return np.nan
+        if self._transform == "quantile":
+            return float(np.quantile(self._reference, share))
+        if self._transform == "log":
+            return float(ends[0] ** (1 - share) * ends[1] ** share)
+        return ends[0] + share * (ends[1] - ends[0])
+
+    def of_rows(self, chosen: NDArray[np.intp]) -> NumericColours:
+        """Some of the rows; each keeps its colour."""
+        reference = self._reference if self._transform == "quantile" else None
+        return replace(self, values=self.values[chosen], limits=self.ends, reference=reference)
+
+    @property
+    def _transform(self) -> str:
+        """The transform; a log scale without a positive value is linear."""
+        if self.colours.transform != "log":
+            return self.colours.transform
+        low, high = self.limits or (self.colours.low, self.colours.high)
+        ends = [end for end in (low, high) if end is not None]
+        return "log" if all(end > 0 for end in ends) and (self.values > 0).any() else "linear"
+
+    @property
+    def _reference(self) -> FloatArray:
+        """The known values by which the quantiles are, ascending."""
+        return (
+            np.sort(self.values[np.isfinite(self.values)])
+            if self.reference is None
+            else self.reference
+        )
+
+    def _quantiles(self, found: FloatArray, known: NDArray[np.bool_]) -> FloatArray:
+        """The share of smaller values, equal ones counted half."""
+        reference = self._reference
+        sides = [np.searchsorted(reference, self.values[known], side) for side in ("left", "right")]
+        found[known] = (sides[0] + sides[1]) / (2 * len(reference))
+        return found
 
 
 Colouring = CategoryStyle | NumericColours | None
@@ -62,9 +158,16 @@ def group_of_rows(colouring: Colouring, chosen: NDArray[np.intp]) -> Colouring:
     """The colouring of some of the rows; each keeps its colour."""
     if isinstance(colouring, CategoryStyle):
         return replace(colouring, codes=colouring.codes[chosen])
-    if isinstance(colouring, NumericColours):
-        return replace(colouring, values=colouring.values[chosen], limits=colouring.ends)
-    return None
+    return colouring.of_rows(chosen) if isinstance(colouring, NumericColours) else None
+
+
+def coloured(colouring: Colouring, colours: ColumnColours | None) -> Colouring:
+    """The rows in chosen colours; colours of the other type, and None, change nothing."""
+    if isinstance(colouring, CategoryStyle) and isinstance(colours, CategoryColours):
+        return replace(colouring, colours=colours)
+    if isinstance(colouring, NumericColours) and isinstance(colours, NumberColours):
+        return replace(colouring, colours=colours)
+    return colouring
 
 
 def further_rows(colouring: Colouring, column: pd.Series, further: pd.Series) -> Colouring:
@@ -86,8 +189,8 @@ def further_rows(colouring: Colouring, column: pd.Series, further: pd.Series) ->
         if pd.api.types.is_datetime64_any_dtype(column.dtype):
             further = (further - column.min()) / pd.Timedelta(days=1)
         values = further.to_numpy(dtype=np.float64, na_value=np.nan)
-        joined = np.concatenate([colouring.values, values])
-        return replace(colouring, values=joined, limits=colouring.ends)
+        kept = colouring.of_rows(np.arange(len(colouring.values)))
+        return replace(kept, values=np.concatenate([colouring.values, values]))
     return None
 
 

@@ -42,7 +42,7 @@ from app.components.map.held_out_layer import (
     shown_held_out,
     with_held_out,
 )
-from app.components.map.map_controls import label_colour
+from app.components.map.map_controls import coloured_column
 from app.components.map.measured_colours import (
     BY_DISAGREEMENT,
     BY_RESIDUAL,
@@ -56,7 +56,7 @@ from app.components.map.side_panel import POINT, SELECTION, open_tab
 from app.figures import canvas_scene, density, latent_map, row_traces
 from app.figures.canvas_scene import ELLIPSE_SD, Scene
 from app.formatting import count, markdown, number, shortened
-from app.services import fitted_maps, row_analysis, tables
+from app.services import fitted_maps, row_analysis
 from app.state.session import session
 from app.state.widgets import map_widget_key
 from lvmcore.data import Dataset
@@ -240,7 +240,9 @@ def drawn_rows(
 
 
 def _colouring(fitted_map: FittedMap, choices: MapChoices) -> Colouring:
-    return _measured(fitted_map, choices.colour) or map_style(fitted_map.dataset, choices.colour)
+    return _measured(fitted_map, choices.colour) or map_style(
+        fitted_map.run, fitted_map.dataset, choices.colour
+    )
 
 
 def _density(
@@ -269,19 +271,17 @@ def _measured(fitted_map: FittedMap, colour: str | None) -> NumericColours | Non
     return residual_colour(fitted_map) if colour == BY_RESIDUAL else None
 
 
-def map_style(dataset: Dataset, colour: str | None) -> Colouring:
-    """Colours of the rows of a dataset, by an option of ``map_controls.colour_options``."""
-    return (
-        None if colour is None else tables.row_colouring(dataset, coloured_column(dataset, colour))
-    )
+def map_style(run: str, dataset: Dataset, colour: str | None) -> Colouring:
+    """Colours of the rows of a dataset, by an option of ``map_controls.colour_options``.
 
-
-def coloured_column(dataset: Dataset, colour: str) -> str:
-    """Name of the column of an option of ``map_controls.colour_options``."""
-    for label in dataset.label_columns:
-        if colour == label_colour(dataset, label):
-            return label
-    return colour.removeprefix("column ")
+    Args:
+        run: id of the run whose colours are shown.
+        dataset: the rows.
+        colour: the option; None for one colour.
+    """
+    if colour is None:
+        return None
+    return fitted_maps.row_colouring(run, dataset, coloured_column(dataset, colour))
 
 
 def hover(

@@ -8,6 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.heatmaps import HeatmapRequest, Kind, MapChoices
 from app.analysis.map.map_axes import View, is_line, latent_position, origin
+from app.components.map.colour_choices import colour_choices
 from app.components.map.measured_colours import (
     BY_DISAGREEMENT,
     BY_RESIDUAL,
@@ -19,6 +20,7 @@ from app.components.map.row_appearance import appearance_controls
 from app.components.map.view_choice import choose_view, shows_best_view
 from app.figures import canvas_scene
 from app.formatting import distinct_titles, markdown, shortened
+from app.services import fitted_maps
 from app.state.session import session
 from app.state.widgets import map_widget_key
 from lvmcore.data import Dataset
@@ -28,6 +30,7 @@ from lvmcore.projection import LatentProjection
 __all__ = [
     "LABEL",
     "colour_options",
+    "coloured_column",
     "label_colour",
     "map_controls",
 ]
@@ -95,6 +98,8 @@ def map_controls(fitted_map: FittedMap) -> MapChoices:
         size, shape, inducing, held_out, details = appearance_controls(
             fitted_map, inducing=not is_line(axes)
         )
+    with details:
+        _colour_choices(fitted_map, colour)
     kind = None if background == _NOTHING else _BACKGROUNDS[background]
     heatmap = _heatmap_request(fitted_map, axes, kind, of, details)
     selection = session.selection[fitted_map.run]
@@ -112,6 +117,22 @@ def map_controls(fitted_map: FittedMap) -> MapChoices:
     )
 
 
+def _colour_choices(fitted_map: FittedMap, colour: str) -> None:
+    """Draw the choice of the colours of the column; nothing where no column gives the colour."""
+    if colour in ("", BY_DISAGREEMENT, BY_RESIDUAL):
+        return
+    column = coloured_column(fitted_map.dataset, colour)
+    box = st.expander(
+        f"Colours of {markdown(shortened(column, 30))}",
+        on_change="rerun",
+        key=map_widget_key(fitted_map, f"colours {column}"),
+    )
+    if box.open:
+        with box:
+            colouring = fitted_maps.row_colouring(fitted_map.run, fitted_map.dataset, column)
+            colour_choices(fitted_map, column, colouring)
+
+
 def colour_options(dataset: Dataset) -> dict[str, str]:
     """Options for the row colours with their titles; labels come first."""
     options = {}
@@ -126,6 +147,14 @@ def colour_options(dataset: Dataset) -> dict[str, str]:
 def label_colour(dataset: Dataset, label: str) -> str:
     """Colour option of a label column; that of the first one does not hold its name."""
     return LABEL if label == dataset.label_name else f"{LABEL} {label}"
+
+
+def coloured_column(dataset: Dataset, colour: str) -> str:
+    """Name of the column of an option of ``colour_options``."""
+    for label in dataset.label_columns:
+        if colour == label_colour(dataset, label):
+            return label
+    return colour.removeprefix("column ")
 
 
 def _background_title(fitted_map: FittedMap, name: str) -> str:

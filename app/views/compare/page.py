@@ -60,7 +60,7 @@ def page() -> None:
         return
     _choose_runs(jobs, full_dataset)
     maps = _aligned_maps(jobs, full_dataset)
-    colouring = _choose_colour(full_dataset)
+    colouring = _choose_colour(jobs[0].id, full_dataset)
     chosen, description = _selection(maps, full_dataset)
     map_panels(jobs, maps, full_dataset, colouring, chosen)
     score_table([job for job in jobs if job.id in maps])
@@ -127,7 +127,8 @@ def _draw_sweep() -> bool:
     except LatentboardError as error:
         st.error(markdown(error))
         return True
-    sweep_maps_panel(found[asked], full_dataset, _choose_colour(full_dataset))
+    colouring = _choose_colour(found[asked][0].id, full_dataset)
+    sweep_maps_panel(found[asked], full_dataset, colouring)
     return True
 
 
@@ -282,8 +283,13 @@ def _aligned_maps(jobs: Sequence[Job], full_dataset: Dataset) -> dict[str, Align
     }
 
 
-def _choose_colour(full_dataset: Dataset) -> Colouring:
-    """Choice of the row colours on all maps, with one legend."""
+def _choose_colour(run: str, full_dataset: Dataset) -> Colouring:
+    """Choice of the row colours on all maps, with one legend.
+
+    Args:
+        run: id of the run whose chosen colours are shown.
+        full_dataset: all rows.
+    """
     options = colour_options(full_dataset)
     left, right = st.columns([1, 3], vertical_alignment="bottom")
     colour = left.selectbox(
@@ -293,7 +299,7 @@ def _choose_colour(full_dataset: Dataset) -> Colouring:
         key=_key(full_dataset.digest, "colour"),
         help="The label or column of the row colours on all maps.",
     )
-    colouring = map_style(full_dataset, colour or None)
+    colouring = map_style(run, full_dataset, colour or None)
     with right:
         st.html(legend.legend_html(colouring, dark=session.is_dark) or "<span></span>")
     return colouring

@@ -126,7 +126,7 @@ def _controls(fitted_map: FittedMap) -> tuple[Axes, Colouring, bool]:
     )
     return (
         axes,
-        map_chart.map_style(fitted_map.dataset, colour or None),
+        map_chart.map_style(fitted_map.run, fitted_map.dataset, colour or None),
         background == "predictive sd",
     )
 

@@ -40,7 +40,7 @@ def dimension_pairs_panel(fitted_map: FittedMap, colour: str | None) -> None:
         small_maps(
             [_pair(fitted_map, pair) for pair in combinations(sorted(leading[:MOST]), 2)],
             fitted_map.dataset,
-            map_style(fitted_map.dataset, colour),
+            map_style(fitted_map.run, fitted_map.dataset, colour),
         )
         left_out = len(leading) - MOST
         if left_out > 0:

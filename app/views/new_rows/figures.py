@@ -11,16 +11,18 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from app.analysis.map.map_axes import Axes, extent
+from app.analysis.map.row_colours import CategoryStyle
 from app.figures.latent_map import HEIGHT, axis_title, ellipses
 from app.figures.row_traces import MapRows, hover_label, row_traces
-from app.figures.theme import ACCENT, NUMERIC_SCALE, category, escape, page_colours, template
+from app.figures.theme import ACCENT, NUMERIC_SCALE, escape, page_colours, template
+from lvmcore.export.column_colours import SHAPES
 from lvmcore.numerics.array_types import FloatArray
 
 __all__ = ["NewRowsLayer", "placements_figure"]
 
 
 _SIZE = 11
-#: Shapes of the new rows, one for each round of the class colours.
+#: Shapes of the new rows, one for each shape of the rows of the fit.
 _SHAPES = ("diamond", "star", "hexagram", "star-square")
 
 
@@ -31,7 +33,7 @@ class NewRowsLayer:
     Attributes:
         points: positions on the map, [n, 2].
         hover: lines of the hover text of each row, the first one its name.
-        classes: names of the classes, in the order of their colours.
+        classes: the classes with their colours; None without classes.
         codes: class of each row; −1 if it is not decided, −2 if it has no colour of its own, [n];
             None for another colour.
         unusual: how unusual each row is, from 0 to 1, as its colour, [n]; None for another colour.
@@ -41,7 +43,7 @@ class NewRowsLayer:
 
     points: FloatArray
     hover: Sequence[Sequence[str]]
-    classes: tuple[str, ...]
+    classes: CategoryStyle | None
     codes: NDArray[np.intp] | None
     unusual: FloatArray | None
     flagged: NDArray[np.bool_]
@@ -135,11 +137,15 @@ def _new_row_traces(new: NewRowsLayer, dark: bool) -> Iterator[Any]:
 def _class_traces(new: NewRowsLayer, plain: dict[str, Any], dark: bool) -> Iterator[Any]:
     assert new.codes is not None
     grey = page_colours(dark).muted
-    for code, name in enumerate(new.classes):
+    looks = (
+        []
+        if new.classes is None
+        else zip(new.classes.names, new.classes.looks(dark=dark), strict=True)
+    )
+    for code, (name, (colour, shape)) in enumerate(looks):
         found = np.flatnonzero(new.codes == code)
         if len(found):
-            colour, _ = category(code, dark)
-            marker = {**plain, "color": colour, "symbol": _SHAPES[code // 8 % len(_SHAPES)]}
+            marker = {**plain, "color": colour, "symbol": _SHAPES[SHAPES.index(shape)]}
             yield _trace(new, found, marker, f"new: {name}")
     others = np.flatnonzero(new.codes == -2)
     if len(others):

@@ -92,7 +92,7 @@ def _layer(
     return NewRowsLayer(
         points=positions(placed.mean, axes)[drawn],
         hover=[_lines(placed.frame.iloc[i], undecided=bool(placed.undecided[i])) for i in drawn],
-        classes=names,
+        classes=classes,
         codes=None if codes is None else codes[drawn],
         unusual=unusual,
         flagged=placed.unusual[drawn],

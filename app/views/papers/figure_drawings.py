@@ -74,7 +74,8 @@ def _maps(figure: PaperFigure, fits: Fits) -> None:
     ]
     aligned = {one.fitted_map.run: one for one in align_maps(loaded, full_dataset)}
     label = full_dataset.label_name
-    colouring = map_style(full_dataset, label_colour(full_dataset, label) if label else None)
+    colour = label_colour(full_dataset, label) if label else None
+    colouring = map_style(fits[-1][1].id, full_dataset, colour)
     st.html(legend.legend_html(colouring, dark=session.is_dark) or "<span></span>")
     small_maps(
         [
@@ -144,7 +145,8 @@ def _planes(figure: PaperFigure, fits: Fits) -> None:
     """Class probabilities over two columns."""
     del figure
     dataset = fitted_maps.stored_dataset(fits[0][1].spec.dataset)
-    colouring = map_style(dataset, label_colour(dataset, fits[0][1].spec.target))
+    first = fits[0][1]
+    colouring = map_style(first.id, dataset, label_colour(dataset, first.spec.target))
     st.html(legend.legend_html(colouring, dark=session.is_dark) or "<span></span>")
     small_figures((_plane(one, job, colouring) for one, job in fits), per_line=_PER_LINE)
     st.caption(

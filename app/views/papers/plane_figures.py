@@ -9,8 +9,9 @@ from app.analysis.map.row_colours import CategoryStyle
 from app.analysis.tables.prediction_slices import ClassPlane
 from app.figures.palette import rgb
 from app.figures.row_traces import MapRows, row_traces
-from app.figures.theme import category, escape, page_colours, template
+from app.figures.theme import escape, page_colours, template
 from app.formatting import shortened
+from lvmcore.export.column_colours import DEFAULT_CATEGORIES
 
 __all__ = ["class_plane_figure"]
 
@@ -30,8 +31,10 @@ def class_plane_figure(plane: ClassPlane, rows: MapRows, *, dark: bool, height: 
     """
     style = rows.colouring
     known = style.names if isinstance(style, CategoryStyle) else plane.classes
+    colouring = style.colours if isinstance(style, CategoryStyle) else DEFAULT_CATEGORIES
     codes = [known.index(name) if name in known else len(known) for name in plane.classes]
-    colours = rgb([category(code, dark)[0] for code in codes])
+    looks = zip(codes, plane.classes, strict=True)
+    colours = rgb([colouring.look(code, name, dark=dark)[0] for code, name in looks])
     mixed = _STRENGTH * plane.probability @ colours + (1 - _STRENGTH) * rgb(
         [page_colours(dark).panel]
     )

@@ -11,7 +11,7 @@ from PIL import Image
 from lvmcore.data import Dataset
 from lvmcore.errors import DataError
 from lvmcore.export import fit_animation
-from lvmcore.export.categories import OKABE_ITO
+from lvmcore.export.column_colours import OKABE_ITO
 from lvmcore.export.fit_animation import LAST, PICTURE, fit_gif
 from lvmcore.results import FitStep, Snapshot
 
