@@ -9,6 +9,7 @@ from lvmcore.export.column_colours import PALETTES, CategoryColours, NumberColou
 from tests.app.conftest import OpenPage, fitted_run
 from tests.scenes import scenes
 
+
 @pytest.fixture(scope="module")
 def wine(shared_home: object) -> str:
     table = tables.table(choices.SampleChoice("wine"), choices.ReadingChoices())
