@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from app.analysis.map.heatmaps import Heatmap
 from app.analysis.map.row_colours import MISSING, OTHER, CategoryStyle, Colouring, NumericColours
 from app.figures import palette
+from app.figures.contour_lines import contour_lines
 from app.figures.row_traces import MapRows
 from app.figures.theme import accent, heatmap_colours, page_colours
 from app.formatting import number, shortened
@@ -44,6 +45,7 @@ class Scene:
         id: identity of the scene. A scene with another id resets the zoom, shows all groups and
             puts the cursor at ``start``.
         grid: the heatmap in the background.
+        contours: whether contour lines of the heatmap are drawn.
         density: density picture of the rows as a data address, and the ranges that it fills.
         inducing: inducing inputs per path on the two axes, each [M, 2].
         outlines: corners of the drawn regions.
@@ -67,6 +69,7 @@ class Scene:
     alt: str
     id: str = ""
     grid: Heatmap | None = None
+    contours: bool = False
     density: tuple[str, Ranges] | None = None
     inducing: Mapping[str, FloatArray] = field(default_factory=dict)
     outlines: Sequence[Sequence[tuple[float, float]]] = ()
@@ -117,7 +120,7 @@ def scene_data(scene: Scene, *, dark: bool) -> dict[str, Any]:
         "inducing": [path for path, _ in _inducing(scene)],
         "marked": None if scene.marked is None else list(scene.marked),
         "path": None if scene.path is None else _curve(scene.path),
-        "heat": None if grid is None else _heat(grid, dark),
+        "heat": None if grid is None else _heat(grid, contours=scene.contours, dark=dark),
         "density": None
         if scene.density is None
         else {"picture": scene.density[0], "ranges": scene.density[1]},
@@ -176,7 +179,7 @@ def _rounded(values: FloatArray) -> list[float]:
     return found
 
 
-def _heat(grid: Heatmap, dark: bool) -> dict[str, Any]:
+def _heat(grid: Heatmap, *, contours: bool, dark: bool) -> dict[str, Any]:
     return {
         "size": len(grid.x),
         "value": _packed(grid.value.ravel(), "<f4"),
@@ -185,6 +188,10 @@ def _heat(grid: Heatmap, dark: bool) -> dict[str, Any]:
             heatmap_colours(low_is_certain=grid.low_is_certain, dark=dark), palette.LEVELS
         ),
         "title": shortened(grid.title, 60),
+        "contours": [
+            {**_curve(line.points), "text": f"{line.level:.6g}".replace("-", "−")}
+            for line in (contour_lines(grid) if contours else ())
+        ],
     }
 
 

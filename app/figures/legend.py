@@ -23,21 +23,26 @@ class _Entry(NamedTuple):
     name: str
 
 
-def legend_html(colouring: Colouring, *, dark: bool) -> str:
+def legend_html(colouring: Colouring, *, dark: bool, titled: bool = True) -> str:
     """The legend of the colours and shapes of rows; empty if all rows look alike.
 
     Args:
         colouring: how the rows are coloured.
         dark: whether the page is dark.
+        titled: whether it begins with the title of the colours.
     """
     if colouring is None:
         return ""
     if isinstance(colouring, NumericColours):
         ramp = numeric_palette(_RAMP_COLOURS, colouring.colours.shown_scale)
         scale = {"ends": colouring.ends, "colours": ramp}
-        return render("legend.html", title=colouring.full_title, scale=scale, entries=[])
+        return render(
+            "legend.html", title=colouring.full_title if titled else None, scale=scale, entries=[]
+        )
     entries = _category_entries(colouring, dark)
-    return render("legend.html", title=colouring.title, scale=None, entries=entries)
+    return render(
+        "legend.html", title=colouring.title if titled else None, scale=None, entries=entries
+    )
 
 
 def _category_entries(style: CategoryStyle, dark: bool) -> list[_Entry]:

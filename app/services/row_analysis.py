@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.analysis.map.fitted_map import FittedMap
+    from app.analysis.map.map_axes import View
     from app.analysis.map.neighbours import NearestRows
     from app.analysis.map.region_probability import RegionProbability
     from app.analysis.map.regions import Region
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LoadedSelection",
     "RowNeighbours",
+    "column_smoothness",
     "current_selection_mask",
     "delete_selection",
     "latent_weights",
@@ -198,6 +200,22 @@ def residuals(run: str) -> Residuals:
     from app.analysis.map import residuals as map_residuals
 
     return map_residuals.residuals(fitted_maps.model(run), fitted_maps.fitted_dataset(run))
+
+
+@cached(max_entries=16)
+def column_smoothness(run: str, view: View) -> NDArray[np.float64]:
+    """R² of each feature given the nearest rows of a displayed map, [D].
+
+    See ``app.analysis.map.column_smoothness``.
+
+    Raises:
+        DataError: the run has no model, or its dataset does not exist.
+    """
+    from app.analysis.map import column_smoothness as smoothness
+    from app.analysis.map.map_axes import positions
+
+    points = positions(fitted_maps.model(run).embedding_.mean, view)
+    return smoothness.column_smoothness(points, fitted_maps.fitted_dataset(run).X)
 
 
 @cached(max_entries=32)

@@ -122,6 +122,44 @@ function drawPicture(context, { toX, toY }, image, inset, [[x0, x1], [y0, y1]]) 
 }
 
 /**
+ * Draw the contour lines of the heatmap, the longest one of each value with its number.
+ *
+ * @param {CanvasRenderingContext2D} context
+ * @param {Contour[]} contours
+ * @param {Scale} scale
+ * @param {Ink} colours
+ */
+function drawContours(context, contours, { toX, toY }, colours) {
+  /** @type {Map<string, Point[]>} */
+  const longest = new Map();
+  context.strokeStyle = colours.text;
+  context.lineWidth = 0.8;
+  context.globalAlpha = 0.55;
+  for (const { x, y, text } of contours) {
+    /** @type {Point[]} */
+    const line = x.map((one, i) => [toX(one), toY(y[i])]);
+    context.beginPath();
+    addLine(context, line);
+    context.stroke();
+    if (line.length > (longest.get(text)?.length ?? 0)) longest.set(text, line);
+  }
+  context.globalAlpha = 1;
+  context.font = "11px Inter, sans-serif";
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  context.lineJoin = "round";
+  for (const [text, line] of longest) {
+    if (line.length < 6) continue; // too short for its number
+    const [x, y] = line[Math.floor(line.length / 2)];
+    context.strokeStyle = colours.panel;
+    context.lineWidth = 3;
+    context.strokeText(text, x, y);
+    context.fillStyle = colours.text;
+    context.fillText(text, x, y);
+  }
+}
+
+/**
  * @param {CanvasRenderingContext2D} context
  * @param {Curve} curve
  * @param {Scale} scale

@@ -125,6 +125,7 @@ function createMap(parent) {
     if (densityImage && scene.density && !hidden.size) { // the picture contains hidden rows too
       drawPicture(context, scale, densityImage, 0, scene.density.ranges);
     }
+    if (scene.heat) drawContours(context, scene.heat.contours, scale, scene.ink);
     drawEllipses(context, scene, scale, hidden);
     drawRows(context, scene, scale, hidden, ratio);
     drawInducing(context, scene, scale);

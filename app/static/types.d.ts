@@ -90,6 +90,12 @@ interface Heat {
   /** Colours from the lower to the upper limit, each [red, green, blue] of 0 to 255. */
   ramp: number[][];
   title: string;
+  contours: Contour[];
+}
+
+/** A line of equal value of the heatmap, in data units, and the value. */
+interface Contour extends Curve {
+  text: string;
 }
 
 /** The content of a map in a file of its own, from app/report/map_document.py. */

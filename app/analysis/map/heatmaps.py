@@ -1,4 +1,4 @@
-"""Heatmaps behind the rows of a map: predictive sd, magnification and class probabilities.
+"""Heatmaps behind the rows of a map: decoded mean, predictive sd, magnification, probabilities.
 
 Pure functions of a model and the rows of its fit: no streamlit, no plotly, and torch only inside
 the model.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lvmcore.base.latent_variable_model import LatentVariableModel
 
 
-Kind = Literal["sd", "magnification", "probability", "entropy", "probability variance"]
+Kind = Literal["mean", "sd", "magnification", "probability", "entropy", "probability variance"]
 
 GRID = 60
 #: A heatmap of a wide table is coarser, so that it decodes about this many cells at most.
@@ -36,11 +36,12 @@ class HeatmapRequest:
     """Which heatmap to compute: hashable, so that it can be a cache key.
 
     Attributes:
-        kind: predictive sd, magnification factor, or class probability, its entropy or variance.
+        kind: decoded mean of a column, predictive sd, magnification factor, or class probability,
+            its entropy or variance.
         axes: the two latent dimensions of the grid, or the projection.
         fixed: a latent point, all Q coordinates; the dimensions that are not shown are its own.
-        column: position of the column of the sd; None for the mean over all columns that vary,
-            standardised.
+        column: position of the column of the mean or sd; None for the mean sd over all columns that
+            vary, standardised.
         noise: whether the sd includes the noise of a new observation.
         label: position of the class of the probability among the model's classes.
         path: position of the label column, for a model of several.
@@ -108,6 +109,7 @@ class MapChoices:
         size: column of the row sizes; None for one size.
         shape: column of the row shapes; None for one shape.
         held_out: whether the held-out rows are drawn.
+        contours: whether contour lines of the heatmap are drawn.
     """
 
     axes: View
@@ -120,6 +122,7 @@ class MapChoices:
     size: str | None = None
     shape: str | None = None
     held_out: bool = False
+    contours: bool = False
 
 
 def heatmap(model: LatentVariableModel, dataset: Dataset, ask: HeatmapRequest) -> Heatmap:
@@ -131,8 +134,10 @@ def heatmap(model: LatentVariableModel, dataset: Dataset, ask: HeatmapRequest) -
         ask: which heatmap to compute.
 
     Returns:
-        The grid. The sd is √(predictive variance), with or without the noise variance. The mean
-        over columns is of the standardised sd: each divided by the sd of its column.
+        The grid. The decoded mean is in the unit of the column; for a column that was fitted as
+        log(1 + x) it is the median, exp(mean) − 1. The sd is √(predictive variance), with or
+        without the noise variance. The mean over columns is of the standardised sd: each divided by
+        the sd of its column.
 
     Raises:
         UnsupportedError: the model cannot decode, or does not use labels.
@@ -144,7 +149,10 @@ def heatmap(model: LatentVariableModel, dataset: Dataset, ask: HeatmapRequest) -
     x, y = np.linspace(*horizontal, size), np.linspace(*vertical, size)
     points = np.column_stack([np.tile(x, size), np.repeat(y, size)])
     latent = latent_positions(ask.fixed, ask.axes, points)
-    if ask.kind == "sd":
+    if ask.kind == "mean":
+        value, title, unit = _mean(model, dataset, latent, ask)
+        limits, low_is_certain = None, False
+    elif ask.kind == "sd":
         value = _sd(model, dataset, latent, ask)
         title, unit = _sd_title(dataset, ask)
         limits, low_is_certain = None, True
@@ -179,6 +187,23 @@ def prior_magnification(model: LatentVariableModel, ask: HeatmapRequest) -> floa
         return None
     distance = 1e3 * (1 + np.abs(Z).max() + np.abs(model.embedding_.mean).max())
     return float(magnification(model, np.full((1, len(ask.fixed)), distance), ask.axes)[0])
+
+
+def _mean(
+    model: LatentVariableModel, dataset: Dataset, latent: FloatArray, ask: HeatmapRequest
+) -> tuple[FloatArray, str, str]:
+    """Decoded mean of a column at latent points [n, Q], [n], with its title and unit."""
+    if ask.column is None:
+        raise ValueError("A heatmap of a decoded mean needs a column.")
+    step = max(1, CELLS // dataset.X.shape[1])
+    parts = [
+        model.decode(latent[start : start + step]).mean[:, ask.column]
+        for start in range(0, len(latent), step)
+    ]
+    value = np.concatenate(parts)
+    if dataset.log1p[ask.column]:
+        value = np.expm1(value)
+    return value, f"decoded {dataset.feature_names[ask.column]}", "unit of the column"
 
 
 def _sd_title(dataset: Dataset, ask: HeatmapRequest) -> tuple[str, str]:

@@ -106,6 +106,7 @@ def map_chart(fitted_map: FittedMap, choices: MapChoices) -> None:
             alt="Map of the rows in two latent dimensions",
             id=scene_id,
             grid=grid,
+            contours=choices.contours,
             density=_density(fitted_map, choices, points, visible),
             inducing=_inducing(fitted_map, choices),
             outlines=_outlines(choices),

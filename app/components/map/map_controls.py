@@ -45,6 +45,7 @@ _NOTHING = "nothing"
 _MEAN = -1  # option of the mean over columns, among their positions
 _BACKGROUNDS: dict[str, Kind] = {
     "predictive sd": "sd",
+    "decoded mean": "mean",
     "magnification": "magnification",
     "class probability": "probability",
     "class entropy": "entropy",
@@ -53,7 +54,7 @@ _BACKGROUNDS: dict[str, Kind] = {
 #: Widths of the controls in their line: those of the axes, and the others.
 _OF_AXES, _OTHERS = (1.05, 0.95), (1.75, 1.7, 1.6, 1.3, 1.4)
 #: Heatmaps of the columns; the others are of the classes.
-_OF_COLUMNS = ("sd", "magnification")
+_OF_COLUMNS = ("sd", "mean", "magnification")
 
 
 def map_controls(fitted_map: FittedMap) -> MapChoices:
@@ -102,6 +103,14 @@ def map_controls(fitted_map: FittedMap) -> MapChoices:
         _colour_choices(fitted_map, colour)
     kind = None if background == _NOTHING else _BACKGROUNDS[background]
     heatmap = _heatmap_request(fitted_map, axes, kind, of, details)
+    contours = False
+    if heatmap is not None:
+        contours = details.toggle(
+            "Contours",
+            kind == "mean",
+            key=map_widget_key(fitted_map, f"contours {kind}"),
+            help="Lines of equal value of the background, at round numbers.",
+        )
     selection = session.selection[fitted_map.run]
     return MapChoices(
         axes,
@@ -114,6 +123,7 @@ def map_controls(fitted_map: FittedMap) -> MapChoices:
         size,
         shape,
         held_out,
+        contours,
     )
 
 
@@ -181,7 +191,7 @@ def _heatmap_request(
     if kind is None:
         return None
     if kind in _OF_COLUMNS and not fitted_map.model.capabilities.decoding:
-        quantity = "sd" if kind == "sd" else "magnification"
+        quantity = {"sd": "sd", "mean": "decoded mean"}.get(kind, "magnification")
         st.caption(
             f"{markdown(fitted_map.model.title)} cannot decode latent points, so it has no "
             f"{quantity}. Fit a model that can, such as the Bayesian GPLVM."
@@ -202,6 +212,16 @@ def _heatmap_request(
             "Noise",
             key=map_widget_key(fitted_map, "noise"),
             help="Adds the noise of a new observation.",
+        )
+    elif kind == "mean":
+        names = fitted_map.dataset.feature_names
+        titles = distinct_titles(shortened(name) for name in names)
+        column = control.selectbox(
+            "Decoded column",
+            range(len(names)),
+            format_func=titles.__getitem__,
+            key=map_widget_key(fitted_map, "mean column"),
+            help="The column that the model decodes at every point of the background.",
         )
     elif kind == "magnification":
         pass

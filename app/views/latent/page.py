@@ -27,6 +27,7 @@ from app.formatting import duration, markdown, number
 from app.report.download import report_download_button
 from app.services import fitted_maps, scores, server
 from app.state.widgets import map_widget_key, widget_key
+from app.views.latent.column_maps import column_maps_panel
 from app.views.latent.dimension_pairs import dimension_pairs_panel
 from app.views.latent.find_rows import find_rows_panel
 from app.views.latent.fit_replay import replay_panel
@@ -72,6 +73,7 @@ def _explore(job: Job, fitted_map: FittedMap) -> None:
         _retained_neighbours(fitted_map, choices.axes)
         _export(fitted_map, choices.axes)
         dimension_pairs_panel(fitted_map, choices.colour)
+        column_maps_panel(fitted_map, choices.axes)
         largest_residuals_panel(fitted_map)
         replay_panel(fitted_map)
         learned_kernel_panel(fitted_map, choices)

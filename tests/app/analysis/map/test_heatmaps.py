@@ -251,6 +251,21 @@ def test_the_sd_of_a_column_learned_as_log1p_says_so(amounts: Dataset) -> None:
     assert grid.title == "predictive sd without noise, mean over columns"
 
 
+def test_the_decoded_mean_is_that_of_each_point_in_the_unit_of_the_column(
+    gplvm: Fitted, amounts: Dataset
+) -> None:
+    model, rows = gplvm
+    grid = heatmap(model, rows, HeatmapRequest("mean", (2, 0), (0.0, 0.3, 0.0), column=1, size=5))
+    points = [(y, 0.3, x) for y in grid.y for x in grid.x]
+    np.testing.assert_allclose(grid.value.ravel(), model.decode(points).mean[:, 1])
+    assert (grid.title, grid.unit) == ("decoded v", "unit of the column")
+    linear = ProbabilisticPCA(n_components=2).fit(amounts.X)
+    grid = heatmap(linear, amounts, HeatmapRequest("mean", (0, 1), (0.0, 0.0), column=0, size=4))
+    for i, j in ((0, 0), (3, 2)):
+        found = reconstruct(linear, amounts, (grid.x[j], grid.y[i]))
+        assert grid.value[i, j] == pytest.approx(found.value[0])
+
+
 def test_a_model_without_labels_gives_no_class_probabilities(ppca: Fitted) -> None:
     assert reconstruct(*ppca, (0.0, 0.0, 0.0)).probability == ()
 

@@ -138,6 +138,7 @@ def test_a_run_with_labels_says_that_its_map_has_seen_them(
     ("behind", "title"),
     [
         ("predictive sd", "predictive sd without noise, mean over columns"),
+        ("decoded mean", "decoded sepal length"),
         ("magnification", "magnification"),
         ("class probability", "probability of setosa"),
         ("class entropy", "entropy of the class probabilities"),
