@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from app.analysis.map.row_colours import CategoryStyle, category_style
-from app.services import server
+from app.services import server, tables
 from app.services.caching import cached
 from lvmcore.data import Dataset
 from lvmcore.data.samples.samples import true_correlations
@@ -16,6 +17,7 @@ from lvmcore.export.map_picture import map_picture
 from lvmcore.export.tables import to_csv_bytes, to_parquet_bytes
 from lvmcore.prediction.map_table import embedding_frame
 from lvmcore.runs.atomic_files import read_regular_file
+from lvmcore.runs.saved_items import SavedView
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +35,7 @@ __all__ = [
     "attempt",
     "best_view",
     "class_style",
+    "delete_view",
     "density_rows",
     "embedding_csv",
     "embedding_h5ad",
@@ -45,10 +48,16 @@ __all__ = [
     "model",
     "reconstruction",
     "result_table",
+    "save_view",
+    "saved_views",
     "selected_start",
     "start_agreement",
     "stored_dataset",
+    "thumbnail",
 ]
+
+#: Width and height of the picture of a saved view, in cells, and the opacity of a cell of one row.
+_THUMBNAIL, _THUMBNAIL_OPACITY = (28, 21), 0.6
 
 
 @cached(max_entries=8)
@@ -285,6 +294,72 @@ def embedding_h5ad(run: str, projection: LatentProjection | None = None) -> byte
 
 def _embedding(run: str, projection: LatentProjection | None) -> pd.DataFrame:
     return embedding_frame(model(run), fitted_dataset(run), projection)
+
+
+def saved_views(run: str) -> tuple[SavedView, ...]:
+    """The saved views of a run, in the order of their names.
+
+    Raises:
+        DataError: the run does not exist.
+    """
+    return server.store().views.list(run)
+
+
+def save_view(run: str, name: str, content: Mapping[str, Any]) -> None:
+    """Save a view with a run.
+
+    Raises:
+        ConfigError: the name is blank or too long, or the run has too many views.
+        DataError: the run does not exist, or its folder cannot be written.
+    """
+    server.store().views.save(run, SavedView(name, content))
+
+
+def delete_view(run: str, name: str) -> None:
+    """Delete a saved view of a run.
+
+    Raises:
+        DataError: the run does not exist, or its folder cannot be written.
+    """
+    server.store().views.delete(run, name)
+
+
+@cached(max_entries=128)
+def thumbnail(
+    run: str,
+    axes: tuple[int, int | None] | None,
+    column: str | None,
+    ranges: tuple[tuple[float, float], tuple[float, float]] | None,
+    *,
+    dark: bool,
+) -> str:
+    """A small density picture of the rows of a run's map, as a data address.
+
+    Args:
+        run: id of the run.
+        axes: two latent dimensions, the second None on a map of one; None for the best view.
+        column: column of the row colours; None for one colour.
+        ranges: ranges of both axes; None for the whole map.
+        dark: whether the page is dark.
+
+    Raises:
+        DataError: the run has no model, or its dataset does not exist.
+    """
+    from app.analysis.map.map_axes import extent, positions
+    from app.figures.density import density_picture
+
+    view = axes or best_view(run)
+    dataset, mean = fitted_dataset(run), model(run).embedding_.mean
+    points = positions(mean, view or (0, 1))
+    colouring = None if column is None else tables.row_colouring(dataset, column)
+    return density_picture(
+        points,
+        colouring,
+        ranges or extent(points, view),
+        dark=dark,
+        size=_THUMBNAIL,
+        least=_THUMBNAIL_OPACITY,
+    )
 
 
 def map_file(run: str, axes: View, form: PictureFormat, *, sd_behind: bool) -> bytes:

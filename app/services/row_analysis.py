@@ -12,7 +12,7 @@ from app.services import fitted_maps, server
 from app.services.caching import cached
 from app.state.session import session
 from lvmcore.errors import DataError
-from lvmcore.runs.saved_selections import SavedSelection, selections_stamp
+from lvmcore.runs.saved_items import SavedSelection, items_stamp
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -123,7 +123,7 @@ def saved_selections(run: str) -> tuple[LoadedSelection, ...]:
         DataError: the run, its model or its dataset does not exist.
     """
     folder = server.store().job_folder(run)
-    return _saved_selections(run, selections_stamp(folder.files.selections))
+    return _saved_selections(run, items_stamp(folder.files.selections))
 
 
 @cached(max_entries=32)

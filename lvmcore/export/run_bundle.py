@@ -98,6 +98,7 @@ def _kept_files(files: RunFiles) -> tuple[Path, ...]:
         files.about,
         files.events,
         files.selections,
+        files.views,
         *files.results,
     )
 

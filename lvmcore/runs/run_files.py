@@ -58,6 +58,7 @@ class RunFiles:
         held_out: positions of the held-out rows on the map.
         metrics: metrics of the result.
         selections: saved selections of rows.
+        views: saved views of the map.
         log: standard output and error of the worker.
         checkpoint: state from which the fit can be resumed.
         cancel: exists once cancellation was requested.
@@ -86,6 +87,7 @@ class RunFiles:
         self.held_out = folder / "held_out.parquet"
         self.metrics = folder / "metrics.json"
         self.selections = folder / "selections.json"
+        self.views = folder / "views.json"
         self.log = folder / "worker.log"
         self.checkpoint = folder / "checkpoint.safetensors"
         self.cancel = folder / "cancel"

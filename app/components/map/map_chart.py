@@ -24,8 +24,9 @@ from app.analysis.map.map_axes import (
     origin,
     positions,
 )
+from app.analysis.map.map_view import shown_axes
 from app.analysis.map.reconstruction import MapPoint
-from app.analysis.map.regions import Region
+from app.analysis.map.regions import Region, rounded
 from app.analysis.map.row_colours import Colouring, NumericColours, group_of_rows
 from app.components.map.canvas import (
     ClickedPoint,
@@ -33,7 +34,6 @@ from app.components.map.canvas import (
     DrawnPolygon,
     MapEvent,
     draw_canvas,
-    zoomed_ranges,
 )
 from app.components.map.file_density import density_of_files, files_note
 from app.components.map.held_out_layer import (
@@ -42,7 +42,7 @@ from app.components.map.held_out_layer import (
     shown_held_out,
     with_held_out,
 )
-from app.components.map.map_controls import label_colour
+from app.components.map.map_options import label_colour
 from app.components.map.measured_colours import (
     BY_DISAGREEMENT,
     BY_RESIDUAL,
@@ -52,6 +52,7 @@ from app.components.map.measured_colours import (
 )
 from app.components.map.row_appearance import Appearance, row_appearance
 from app.components.map.row_focus import focus_held_out_row, focus_row
+from app.components.map.shown_view import scene_id, shown_zoom
 from app.components.map.side_panel import POINT, SELECTION, open_tab
 from app.figures import canvas_scene, density, latent_map, row_traces
 from app.figures.canvas_scene import ELLIPSE_SD, Scene
@@ -60,7 +61,7 @@ from app.services import fitted_maps, row_analysis, tables
 from app.state.session import session
 from app.state.widgets import map_widget_key
 from lvmcore.data import Dataset
-from lvmcore.projection import BEST_VIEW, LatentProjection
+from lvmcore.projection import LatentProjection
 
 __all__ = [
     "MOST_DRAWN",
@@ -86,7 +87,7 @@ def map_chart(fitted_map: FittedMap, choices: MapChoices) -> None:
     """Draw the map."""
     held = shown_held_out(fitted_map, wanted=choices.held_out)
     appearance = row_appearance(fitted_map.dataset, choices.size, choices.shape)
-    key, scene_id = map_widget_key(fitted_map, "map"), _scene_id(fitted_map.run, choices.axes)
+    zoom = shown_zoom(fitted_map, shown_axes(choices.axes))
     points = positions(fitted_map.mean, choices.axes)
     ranges = extent(points, choices.axes)
     asked = choices.heatmap
@@ -94,7 +95,7 @@ def map_chart(fitted_map: FittedMap, choices: MapChoices) -> None:
         ranges = extent(positions(held.means_after(fitted_map), choices.axes), choices.axes)
         asked = None if asked is None else replace(asked, ranges=ranges)
     grid = None if asked is None else fitted_maps.heatmap(fitted_map.run, asked)
-    visible = zoomed_ranges(key, scene_id) or ranges
+    visible = zoom or ranges
     rows = _rows(fitted_map, choices, appearance, drawn_rows(points, visible))
     drawn = rows if held is None else _with_held_out(rows, held, fitted_map, choices)
     draw_canvas(
@@ -104,7 +105,7 @@ def map_chart(fitted_map: FittedMap, choices: MapChoices) -> None:
             ranges=ranges,
             titles=axis_titles(choices.axes),
             alt="Map of the rows in two latent dimensions",
-            id=scene_id,
+            id=scene_id(fitted_map.run, shown_axes(choices.axes)),
             grid=grid,
             density=_density(fitted_map, choices, points, visible),
             inducing=_inducing(fitted_map, choices),
@@ -113,16 +114,14 @@ def map_chart(fitted_map: FittedMap, choices: MapChoices) -> None:
             height=TALLEST,
             reserved=RESERVED,
             equal=isinstance(choices.axes, LatentProjection),
+            reports_zoom=True,
         ),
-        key=key,
+        key=map_widget_key(fitted_map, "map"),
         dark=choices.dark,
         on_event=partial(_handle_event, fitted_map, choices),
+        zoom=zoom,
     )
     st.caption(_caption(fitted_map, choices, grid, rows, appearance, held))
-
-
-def _scene_id(run: str, view: View) -> str:
-    return f"{run} {BEST_VIEW if isinstance(view, LatentProjection) else view}"
 
 
 def axis_titles(axes: View) -> tuple[str, str]:
@@ -137,7 +136,7 @@ def _handle_event(fitted_map: FittedMap, choices: MapChoices, event: MapEvent) -
     """Store the selection or the point of an event."""
     match event:
         case DrawnPolygon(corners):
-            session.selection[fitted_map.run] = Region(choices.axes, (corners,))
+            session.selection[fitted_map.run] = Region(choices.axes, (rounded(corners),))
             open_tab(fitted_map, SELECTION)
         case ClickedRow(row) if row < len(fitted_map.mean):
             focus_row(fitted_map, row)
@@ -270,14 +269,14 @@ def _measured(fitted_map: FittedMap, colour: str | None) -> NumericColours | Non
 
 
 def map_style(dataset: Dataset, colour: str | None) -> Colouring:
-    """Colours of the rows of a dataset, by an option of ``map_controls.colour_options``."""
+    """Colours of the rows of a dataset, by an option of ``map_options.colour_options``."""
     return (
         None if colour is None else tables.row_colouring(dataset, coloured_column(dataset, colour))
     )
 
 
 def coloured_column(dataset: Dataset, colour: str) -> str:
-    """Name of the column of an option of ``map_controls.colour_options``."""
+    """Name of the column of an option of ``map_options.colour_options``."""
     for label in dataset.label_columns:
         if colour == label_colour(dataset, label):
             return label

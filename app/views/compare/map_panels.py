@@ -112,7 +112,8 @@ def _map(
     """Draw one map with the common colours and the common selection."""
     run, dark = aligned.fitted_map.run, session.is_dark
     key, scene_id, ranges = _key("map", run), f"{run} {aligned.description}", extent(aligned.points)
-    visible = zoomed_ranges(key, scene_id) or ranges
+    zoom = zoomed_ranges(key, scene_id)
+    visible = zoom or ranges
     shown = map_chart.drawn_rows(aligned.points, visible, among)
     positions = aligned.row_positions[shown]
     rows = row_traces.MapRows(
@@ -152,6 +153,7 @@ def _map(
         key=key,
         dark=dark,
         on_event=partial(_handle_event, aligned, full_dataset.digest),
+        zoom=zoom,
     )
     st.caption(_caption(aligned, shown, chosen))
 
