@@ -147,10 +147,6 @@ class KeyedAddressValue(KeyedValue[str, str | None]):
         super().set(owner, value)
         _set_parameter(self.parameter, value or "")
 
-    def keep(self, owner: str) -> None:
-        """Write the text of a run to the address again: a change of page removes the query."""
-        _set_parameter(self.parameter, super().get(owner, None) or "")
-
 
 def _set_parameter(parameter: str, text: str) -> None:
     """Set a query parameter, or remove it where the text is empty."""

@@ -37,15 +37,15 @@ class Region:
 
 
 def rounded(polygon: Polygon) -> Polygon:
-    """A drawn polygon with corners rounded to 1/10,000 of its extent, or less, and no repeated one.
+    """A drawn polygon with corners rounded to 1/1000 of its extent, or less, and no repeated one.
 
-    That is less than a tenth of a pixel, and keeps the description of a long lasso short.
+    That is less than a pixel, and keeps the description of a long lasso short.
     """
     corners = np.array(polygon)
     extent = float(np.ptp(corners, axis=0).max())
     if not 0.0 < extent < np.inf:
         return polygon
-    digits = 4 - math.floor(math.log10(extent))
+    digits = 3 - math.floor(math.log10(extent))
     found = [(round(x, digits), round(y, digits)) for x, y in polygon]
     before = [found[-1], *found[:-1]]
     kept = tuple(one for one, last in zip(found, before, strict=True) if one != last)

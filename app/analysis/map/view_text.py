@@ -120,7 +120,8 @@ def view_json(view: MapView, options: MapOptions) -> dict[str, Any]:
         found["attempt"] = options.attempt
     if view.selection is not None:
         found.pop("selection", None)  # the last, as it is the longest
-        found["selection"] = _with_named_best(to_json(view.selection), options.best)
+        best = None if options.best is None else asdict(options.best)
+        found["selection"] = _with_named_best(to_json(view.selection), best)
     return found
 
 
@@ -222,9 +223,9 @@ def _has_plain_numbers(value: Any) -> bool:
     return True
 
 
-def _with_named_best(value: Any, best: LatentProjection | None) -> Any:
+def _with_named_best(value: Any, best: Mapping[str, Any] | None) -> Any:
     """The JSON of a selection, with a name for the numbers of the best view."""
-    if best is not None and value == asdict(best):
+    if isinstance(value, Mapping) and value == best:
         return BEST
     if isinstance(value, Mapping):
         return {name: _with_named_best(one, best) for name, one in value.items()}

@@ -187,12 +187,14 @@ def _fixed_dimensions(fitted_map: FittedMap, axes: View) -> tuple[float, ...]:
     if len(centre) < 3:
         return centre
     projected = isinstance(axes, LatentProjection)
+    key = fixed_key(fitted_map, shown_axes(axes))
+    first = "the mean" if projected else "0"
+    set_first_value(key, first)
     at = st.segmented_control(
         "Other directions at" if projected else "Other dimensions at",
-        [first := "the mean" if projected else "0", AT_POINT],
-        default=first,
+        [first, AT_POINT],
         required=True,
-        key=fixed_key(fitted_map, shown_axes(axes)),
+        key=key,
         help="The mean of the rows, or the last clicked point."
         if projected
         else "0 is the prior mean; the point is the last clicked point.",

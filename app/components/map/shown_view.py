@@ -68,10 +68,7 @@ def record_view(fitted_map: FittedMap, options: MapOptions) -> None:
     session.views[run] = view
     if before is not None and not view.same_choices(before):
         session.left_out[run] = None
-    if view != before:
-        session.map_view[run] = view_text(view, options)[0] or None
-    else:
-        session.map_view.keep(run)
+    session.map_view[run] = view_text(view, options)[0] or None
 
 
 def show_view(fitted_map: FittedMap, view: MapView) -> None:
