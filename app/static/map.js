@@ -5,6 +5,7 @@ const CURSOR_INTERVAL_MS = 80; // between two messages of a moving cursor: about
 const VIEW_DELAY_MS = 200, STILL_VIEW_DELAY_MS = 700;
 const KEY_STEP = 1 / 60; // of the map's width, for an arrow key
 const DRAG_DISTANCE = 4; // pixels that make a click a drag
+const TEXT_FIELDS = new Set(["text", "search", "number"]);
 const ZOOM_FACTOR = 1.5, MAX_ZOOM = 1e4;
 const CURSOR_KEYS_HELP = "The arrow keys move the cursor, with Shift in larger steps.";
 const KEYS_HELP =
@@ -41,7 +42,8 @@ export default function (component) {
  */
 function keepTextUndo(event) {
   const field = event.composedPath()[0];
-  const isText = field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement;
+  const isText = field instanceof HTMLTextAreaElement ||
+    (field instanceof HTMLInputElement && TEXT_FIELDS.has(field.type) && field.role !== "combobox");
   if (isText && (event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z") {
     event.stopImmediatePropagation();
   }
