@@ -54,7 +54,8 @@ def map_options(fitted_map: FittedMap) -> MapOptions:
     model, dataset, can = fitted_map.model, fitted_map.dataset, fitted_map.model.capabilities
     axes = leading_dimensions(model.variance_shares())
     several = axes[1] is not None
-    held = placement.held_out_rows(fitted_map.run)
+    run = fitted_map.run
+    held = placement.held_out_rows(run) if placement.has_held_out_rows(run) else None
     colours = _colours(fitted_map)
     types = {str(name): dtype for name, dtype in dataset.frame.dtypes.items()}
     numbers = [name for name, dtype in types.items() if is_number(dtype)]
@@ -73,7 +74,7 @@ def map_options(fitted_map: FittedMap) -> MapOptions:
             tab=RELEVANCE,
         ),
         dimensions=fitted_map.dimensions,
-        best=fitted_maps.best_view(fitted_map.run),
+        best=fitted_maps.best_view(run),
         colours=colours,
         backgrounds=_backgrounds(fitted_map),
         drawn=drawn,
@@ -85,7 +86,7 @@ def map_options(fitted_map: FittedMap) -> MapOptions:
         inducing=several and bool(model.inducing_inputs_),
         held_out=held is not None,
         tabs=TABS,
-        attempt=fitted_maps.attempt(fitted_map.run),
+        attempt=fitted_maps.attempt(run),
     )
 
 
