@@ -61,6 +61,8 @@ _INVALID = (
     TypeError,
     ValueError,
 )
+#: All that a text held could not be read.
+_ALL = "all"
 _TITLES = {
     "axes": "axes",
     "colour": "colour",
@@ -81,7 +83,6 @@ _TITLES = {
     "selection": "selection",
     "end": "its damaged end",
     "newer": "what a newer version added",
-    "all": "all of it, as it cannot be read",
 }
 
 
@@ -102,6 +103,8 @@ def left_out_sentence(opened: OpenedView) -> str | None:
     """What a view was opened without, as a sentence; None where it was opened whole."""
     if not opened.left_out:
         return None
+    if _ALL in opened.left_out:
+        return "The view in the link cannot be read, so the page shows a new map."
     parts = dict.fromkeys(_TITLES[part] for part in opened.left_out)
     return f"The view was opened without: {', '.join(parts)}."
 
@@ -293,10 +296,10 @@ def open_view_text(text: str, options: MapOptions) -> OpenedView:
         return open_view_json({"axes": axes}, options)
     match = re.match(r"([0-9]{1,3})\.([A-Za-z0-9_-]+)", text)
     if match is None or len(text) > LONGEST_OPENED:
-        return OpenedView(options.new, ("all",))
+        return OpenedView(options.new, (_ALL,))
     content, whole = _content(match[2])
     if content is None:
-        return OpenedView(options.new, ("all",))
+        return OpenedView(options.new, (_ALL,))
     opened = open_view_json(content, options)
     damaged = () if whole and match.end() == len(text) else ("end",)
     newer = ("newer",) if int(match[1]) > _VERSION else ()

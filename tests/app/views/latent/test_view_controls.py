@@ -153,10 +153,10 @@ def test_a_new_map_has_no_text_and_every_control_writes_one(open_page: OpenPage,
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("<img src=x onerror=alert(1)>", "all of it, as it cannot be read"),
-        ("1.AAAA", "all of it, as it cannot be read"),
-        ("1." + "q" * 20_000, "all of it, as it cannot be read"),
-        ("9,9", "axes"),
+        ("<img src=x onerror=alert(1)>", "cannot be read"),
+        ("1.AAAA", "cannot be read"),
+        ("1." + "q" * 20_000, "cannot be read"),
+        ("9,9", "was opened without: axes."),
     ],
 )
 def test_a_broken_link_opens_a_new_map_and_says_so(
@@ -165,10 +165,10 @@ def test_a_broken_link_opens_a_new_map_and_says_so(
     page = open_link(open_page, run, text)
     assert not page.exception
     assert shown(page, run) == map_options(opened(run)).new
-    assert f"The view was opened without: {sentence}." in texts(page)
+    assert sentence in texts(page)
     assert "view" not in page.query_params
     box(page, "Colour").set_value("age").run()
-    assert "The view was opened without" not in texts(page)
+    assert sentence not in texts(page)
 
 
 def test_the_view_is_kept_while_another_page_is_open(open_page: OpenPage, run: str) -> None:
