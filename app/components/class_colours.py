@@ -6,7 +6,7 @@ import streamlit as st
 
 from app.analysis.map.row_colours import CategoryStyle
 from app.formatting import distinct_titles, shortened
-from app.services import fitted_maps
+from app.services import fitted_maps, run_colours
 from lvmcore.errors import LatentboardError
 
 __all__ = ["choose_class_style"]
@@ -29,7 +29,7 @@ def choose_class_style(run: str, *, key: str) -> CategoryStyle | None:
             return None
         labels = list(dataset.label_columns)
         if len(labels) < 2:
-            return fitted_maps.class_style(run)
+            return run_colours.class_style(run)
         titles = distinct_titles(shortened(name) for name in labels)
         position = st.selectbox(
             "Colour of the map",
@@ -39,6 +39,6 @@ def choose_class_style(run: str, *, key: str) -> CategoryStyle | None:
             help="The label column of the row colours.",
             persist_state="session",
         )
-        return fitted_maps.class_style(run, labels[position])
+        return run_colours.class_style(run, labels[position])
     except LatentboardError:
         return None

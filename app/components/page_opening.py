@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from app import navigation
 from app.analysis.map.fitted_map import FittedMap
@@ -39,15 +40,16 @@ class PageOpening:
     predicts: bool = False
 
 
-def open_run(opening: PageOpening) -> Job | None:
+def open_run(opening: PageOpening, line: DeltaGenerator | None = None) -> Job | None:
     """Draw the title, and return the open run if it has a fitted model of the page's kind.
 
     Otherwise draw what to do: no run, a deleted run, a run of the other kind, an unfinished run.
 
     Args:
         opening: texts of the page.
+        line: container of the title; None for none.
     """
-    st.title(navigation.TITLES[opening.page])
+    (line or st).title(navigation.TITLES[opening.page])
     job = runs.job(session.run_id)
     if job is None:
         missing_run_warning()
@@ -64,15 +66,18 @@ def open_run(opening: PageOpening) -> Job | None:
     return None
 
 
-def open_map(opening: PageOpening) -> tuple[Job, FittedMap] | None:
+def open_map(
+    opening: PageOpening, line: DeltaGenerator | None = None
+) -> tuple[Job, FittedMap] | None:
     """Draw the title, and return the open run with its map; see ``open_run``.
 
     An error of loading the map is drawn too.
 
     Args:
         opening: texts of the page.
+        line: container of the title; None for none.
     """
-    job = open_run(opening)
+    job = open_run(opening, line)
     if job is None:
         return None
     try:

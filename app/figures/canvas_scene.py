@@ -59,6 +59,8 @@ class Scene:
         places: whether a click without a row chooses a latent point.
         legend: whether a legend is drawn below the map.
         height: height in pixels.
+        reports_zoom: whether the browser reports a zoom after it has been still for a while; a map
+            with a density picture always does, so that the server draws the rows in view.
         reserved: height of the window in pixels that the rest of the page takes; the map then is
             no higher than what is left. 0 keeps ``height`` in every window.
     """
@@ -84,6 +86,7 @@ class Scene:
     legend: bool = True
     height: int = HEIGHT
     reserved: int = 0
+    reports_zoom: bool = False
 
 
 def scene_data(scene: Scene, *, dark: bool) -> dict[str, Any]:
@@ -104,6 +107,7 @@ def scene_data(scene: Scene, *, dark: bool) -> dict[str, Any]:
         "id": scene.id,
         "height": scene.height,
         "reserved": scene.reserved,
+        "reports_zoom": scene.reports_zoom,
         "equal": scene.equal,
         "places": scene.places,
         "follow": scene.follow,

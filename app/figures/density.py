@@ -16,7 +16,7 @@ from lvmcore.numerics.array_types import FloatArray
 __all__ = ["SIZE", "density_picture"]
 
 
-#: Width and height of the picture, in cells.
+#: Width and height of the picture of a map, in cells.
 SIZE = (420, 320)
 #: Opacity of a cell with one row, and of the cell with most rows.
 _LEAST, _MOST = 0.16, 0.9
@@ -31,6 +31,8 @@ def density_picture(
     *,
     selected: NDArray[np.bool_] | None = None,
     dark: bool,
+    size: tuple[int, int] = SIZE,
+    least: float = _LEAST,
 ) -> str:
     """Density picture of rows, as a data address.
 
@@ -44,22 +46,24 @@ def density_picture(
         ranges: ranges of both axes, which the picture fills.
         selected: mask of the selected rows, [N].
         dark: whether the page is dark.
+        size: width and height of the picture, in cells.
+        least: opacity of a cell with one row.
     """
     looks, codes = palette.row_palette(colouring, len(points), dark=dark)
     colours = palette.rgb([colour for colour, _ in looks])
-    cell = _cells(points, ranges)
+    cell = _cells(points, ranges, size)
     inside = cell >= 0
     if not inside.all():
         cell, codes = cell[inside], codes[inside]
         selected = None if selected is None else selected[inside]
-    number, colour = _mean(cell, colours[codes])
-    opacity = _opacity(number)
+    number, colour = _mean(cell, colours[codes], size)
+    opacity = _opacity(number, least)
     if selected is not None:
-        chosen, own = _mean(cell[selected], colours[codes[selected]])
-        opacity = np.where(chosen > 0, _opacity(chosen), _FAINT * opacity)
+        chosen, own = _mean(cell[selected], colours[codes[selected]], size)
+        opacity = np.where(chosen > 0, _opacity(chosen, least), _FAINT * opacity)
         colour = np.where(chosen[:, None] > 0, own, colour)
     image = np.column_stack([colour, 255 * opacity]).round().astype(np.uint8)
-    width, height = SIZE
+    width, height = size
     flipped = np.ascontiguousarray(image.reshape(height, width, 4)[::-1])
     png = io.BytesIO()
     Image.fromarray(flipped).save(png, "PNG", compress_level=3)
@@ -67,30 +71,34 @@ def density_picture(
 
 
 def _cells(
-    points: FloatArray, ranges: tuple[tuple[float, float], tuple[float, float]]
+    points: FloatArray,
+    ranges: tuple[tuple[float, float], tuple[float, float]],
+    size: tuple[int, int],
 ) -> NDArray[np.intp]:
     """Index of the cell of each point, by rows from the lower left; −1 outside, [N]."""
     parts = []
     outside = np.zeros(len(points), dtype=np.bool_)
-    for axis, ((low, high), size) in enumerate(zip(ranges, SIZE, strict=True)):
-        share = (points[:, axis] - low) * (size / (high - low))
-        outside |= (share < 0) | (share > size)
-        parts.append(share.clip(0, size - 1).astype(np.intp))
-    found = parts[1] * SIZE[0] + parts[0]
+    for axis, ((low, high), cells) in enumerate(zip(ranges, size, strict=True)):
+        share = (points[:, axis] - low) * (cells / (high - low))
+        outside |= (share < 0) | (share > cells)
+        parts.append(share.clip(0, cells - 1).astype(np.intp))
+    found = parts[1] * size[0] + parts[0]
     found[outside] = -1
     return found
 
 
-def _mean(cell: NDArray[np.intp], colours: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
+def _mean(
+    cell: NDArray[np.intp], colours: FloatArray, size: tuple[int, int]
+) -> tuple[NDArray[np.intp], FloatArray]:
     """Number of rows in each cell, and their mean colour, [cells] and [cells, 3]."""
-    cells = SIZE[0] * SIZE[1]
+    cells = size[0] * size[1]
     number = np.bincount(cell, minlength=cells)
     sums = [np.bincount(cell, weights=colours[:, part], minlength=cells) for part in range(3)]
     return number, np.column_stack(sums) / number.clip(1)[:, None]
 
 
-def _opacity(number: NDArray[np.intp]) -> FloatArray:
+def _opacity(number: NDArray[np.intp], least: float) -> FloatArray:
     most = max(int(number.max()), 2)
     share = np.log(number.clip(1)) / np.log(most)
-    found: FloatArray = np.where(number > 0, _LEAST + (_MOST - _LEAST) * share, 0.0)
+    found: FloatArray = np.where(number > 0, least + (_MOST - least) * share, 0.0)
     return found

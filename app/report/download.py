@@ -14,11 +14,11 @@ import streamlit as st
 from app.analysis.map import subsampling
 from app.analysis.map.map_axes import Axes, positions
 from app.analysis.map.row_colours import Colouring, group_of_rows
-from app.components.map import map_chart
+from app.components.map import row_texts
 from app.figures import row_traces
 from app.report import document
 from app.report.subject import ColumnRow, ReportSubject, SettingRow
-from app.services import fitted_maps, generation, progress, scores, server
+from app.services import fitted_maps, generation, progress, run_colours, scores, server
 from lvmcore.data import Dataset
 from lvmcore.errors import LatentboardError
 from lvmcore.relevance import leading_dimensions
@@ -85,7 +85,7 @@ def report_subject(job: Job) -> ReportSubject:
         columns=_columns(dataset),
         left_out=tuple(dict.fromkeys((*whole.notes, *job.notes))),
         axes=axes,
-        rows=_rows(model, dataset, axes, fitted_maps.class_style(job.id)),
+        rows=_rows(model, dataset, axes, run_colours.class_style(job.id)),
         sees_labels=model.capabilities.labels != "none",
         relevance=model.variance_shares() if model.relevance_ else {},
         steps=steps,
@@ -135,7 +135,7 @@ def _rows(
     return row_traces.MapRows(
         points=positions(model.embedding_.mean, axes)[chosen],
         number=chosen,
-        hover=map_chart.hover(dataset, colouring, chosen),
+        hover=row_texts.hover(dataset, colouring, chosen),
         colouring=group_of_rows(colouring, chosen),
         sd=sd,
     )

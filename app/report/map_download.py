@@ -9,10 +9,10 @@ import streamlit as st
 from app.analysis.map import subsampling
 from app.analysis.map.map_axes import View, positions
 from app.analysis.map.row_colours import group_of_rows
-from app.components.map import map_chart
+from app.components.map import map_chart, row_texts
 from app.figures import row_traces
 from app.report import map_document
-from app.services import fitted_maps, server
+from app.services import fitted_maps, run_colours, server
 
 __all__ = ["map_download_button"]
 
@@ -40,11 +40,11 @@ def map_download_button(run: str, view: View, *, key: str) -> None:
 def _map_bytes(run: str, view: View) -> bytes:
     model, dataset = fitted_maps.model(run), fitted_maps.fitted_dataset(run)
     chosen = subsampling.evenly_spaced(len(dataset), map_document.MOST_ROWS)
-    colouring = fitted_maps.class_style(run)
+    colouring = run_colours.class_style(run)
     rows = row_traces.MapRows(
         points=positions(model.embedding_.mean, view)[chosen],
         number=chosen,
-        hover=map_chart.hover(dataset, colouring, chosen),
+        hover=row_texts.hover(dataset, colouring, chosen),
         colouring=group_of_rows(colouring, chosen),
     )
     subject = map_document.MapSubject(

@@ -3,47 +3,34 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from app.analysis.map.row_colours import CategoryStyle, Colouring, coloured
 from app.services import server, tables
 from app.services.caching import cached
 from lvmcore.data import Dataset
 from lvmcore.data.samples.samples import true_correlations
 from lvmcore.errors import DataError
-from lvmcore.export import categories
 from lvmcore.export.anndata import embedding_to_h5ad
-from lvmcore.export.column_colours import (
-    DEFAULT_CATEGORIES,
-    CategoryColours,
-    ColumnColours,
-    read_colours,
-    write_colours,
-)
-from lvmcore.export.map_picture import map_picture
 from lvmcore.export.tables import to_csv_bytes, to_parquet_bytes
 from lvmcore.prediction.map_table import embedding_frame
 from lvmcore.runs.atomic_files import read_regular_file
+from lvmcore.runs.saved_items import SavedView
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from app.analysis.map.heatmaps import Heatmap, HeatmapRequest
     from app.analysis.map.kernel_recovery import KernelRecovery
-    from app.analysis.map.map_axes import View
     from app.analysis.map.reconstruction import Reconstruction
     from lvmcore.base.latent_variable_model import LatentVariableModel
-    from lvmcore.export.map_picture import PictureFormat
     from lvmcore.numerics.array_types import FloatArray
     from lvmcore.projection import LatentProjection
 
 __all__ = [
     "attempt",
     "best_view",
-    "choose_colours",
-    "class_style",
-    "column_colours",
+    "delete_view",
     "density_rows",
     "embedding_csv",
     "embedding_h5ad",
@@ -52,15 +39,19 @@ __all__ = [
     "fitted_dataset",
     "heatmap",
     "kernel_recovery",
-    "map_file",
     "model",
     "reconstruction",
     "result_table",
-    "row_colouring",
+    "save_view",
+    "saved_views",
     "selected_start",
     "start_agreement",
     "stored_dataset",
+    "thumbnail",
 ]
+
+#: Width and height of the picture of a saved view, in cells, and the opacity of a cell of one row.
+_THUMBNAIL, _THUMBNAIL_OPACITY = (28, 21), 0.6
 
 
 @cached(max_entries=8)
@@ -160,65 +151,6 @@ def fitted_dataset(run: str) -> Dataset:
     on_map = rows_on_map(store.job_folder(run).path / "embedding.parquet")
     # An older run, of a model that did not yet support missing cells, used the complete rows.
     return rows if on_map in (None, len(rows)) else rows.complete_rows()
-
-
-def class_style(run: str, label: str | None = None) -> CategoryStyle | None:
-    """Classes of the rows of a run's fit, in the colours chosen for it; None without labels.
-
-    Args:
-        run: id of the run.
-        label: name of the label column; None for the first.
-
-    Raises:
-        DataError: the run or its dataset does not exist.
-    """
-    found = _class_style(run, label)
-    if found is None:
-        return None
-    chosen = column_colours(run).get(found.title)
-    return replace(found, colours=chosen) if isinstance(chosen, CategoryColours) else found
-
-
-@cached(max_entries=8)
-def _class_style(run: str, label: str | None) -> CategoryStyle | None:
-    return categories.class_style(fitted_dataset(run), label=label)
-
-
-def row_colouring(run: str, dataset: Dataset, column: str) -> Colouring:
-    """Colours of the rows of a dataset by a column, as chosen for a run.
-
-    Args:
-        run: id of the run.
-        dataset: the rows.
-        column: a label column or another column.
-
-    Raises:
-        DataError: the run does not exist.
-    """
-    return coloured(tables.row_colouring(dataset, column), column_colours(run).get(column))
-
-
-def column_colours(run: str) -> dict[str, ColumnColours]:
-    """The colours chosen for the columns of a run, by column.
-
-    Raises:
-        DataError: the run does not exist.
-    """
-    return read_colours(server.store().job_folder(run).files.colours)
-
-
-def choose_colours(run: str, column: str, colours: ColumnColours) -> None:
-    """Keep the colours of a column with a run.
-
-    Raises:
-        ConfigError: too many columns have chosen colours.
-        DataError: the run does not exist, or its folder cannot be written.
-    """
-    path = server.store().job_folder(run).files.colours
-    try:
-        write_colours(path, {**read_colours(path), column: colours})
-    except OSError as error:
-        raise DataError(f"The colours could not be kept: {error.strerror}.") from error
 
 
 @cached(max_entries=128)
@@ -338,14 +270,67 @@ def _embedding(run: str, projection: LatentProjection | None) -> pd.DataFrame:
     return embedding_frame(model(run), fitted_dataset(run), projection)
 
 
-def map_file(run: str, axes: View, form: PictureFormat, *, sd_behind: bool) -> bytes:
-    """The map of a run as a picture for print.
+def saved_views(run: str) -> tuple[SavedView, ...]:
+    """The saved views of a run, in the order of their names.
+
+    Raises:
+        DataError: the run does not exist.
+    """
+    return server.store().views.list(run)
+
+
+def save_view(run: str, name: str, content: Mapping[str, Any]) -> None:
+    """Save a view with a run.
+
+    Raises:
+        ConfigError: the name is blank or too long, or the run has too many views.
+        DataError: the run does not exist, or its folder cannot be written.
+    """
+    server.store().views.save(run, SavedView(name, content))
+
+
+def delete_view(run: str, name: str) -> None:
+    """Delete a saved view of a run.
+
+    Raises:
+        DataError: the run does not exist, or its folder cannot be written.
+    """
+    server.store().views.delete(run, name)
+
+
+@cached(max_entries=128)
+def thumbnail(
+    run: str,
+    axes: tuple[int, int | None] | None,
+    column: str | None,
+    ranges: tuple[tuple[float, float], tuple[float, float]] | None,
+    *,
+    dark: bool,
+) -> str:
+    """A small density picture of the rows of a run's map, as a data address.
+
+    Args:
+        run: id of the run.
+        axes: two latent dimensions, the second None on a map of one; None for the best view.
+        column: column of the row colours; None for one colour.
+        ranges: ranges of both axes; None for the whole map.
+        dark: whether the page is dark.
 
     Raises:
         DataError: the run has no model, or its dataset does not exist.
     """
-    classes = class_style(run)
-    colours = DEFAULT_CATEGORIES if classes is None else classes.colours
-    return map_picture(
-        model(run), fitted_dataset(run), axes, form, sd_behind=sd_behind, colours=colours
+    from app.analysis.map.map_axes import extent, positions
+    from app.figures.density import density_picture
+
+    view = axes or best_view(run)
+    dataset, mean = fitted_dataset(run), model(run).embedding_.mean
+    points = positions(mean, view or (0, 1))
+    colouring = None if column is None else tables.row_colouring(dataset, column)
+    return density_picture(
+        points,
+        colouring,
+        ranges or extent(points, view),
+        dark=dark,
+        size=_THUMBNAIL,
+        least=_THUMBNAIL_OPACITY,
     )

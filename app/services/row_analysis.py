@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from app.services import fitted_maps, server
 from app.services.caching import cached
 from app.state.session import session
 from lvmcore.errors import DataError
-from lvmcore.runs.saved_selections import SavedSelection, selections_stamp
+from lvmcore.runs.saved_items import SavedSelection, items_stamp
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,6 +40,7 @@ __all__ = [
     "probability_in_region",
     "rank_columns",
     "residuals",
+    "row_disagreement",
     "save_selection",
     "saved_selections",
     "selection_mask",
@@ -125,7 +126,7 @@ def saved_selections(run: str) -> tuple[LoadedSelection, ...]:
         DataError: the run, its model or its dataset does not exist.
     """
     folder = server.store().job_folder(run)
-    return _saved_selections(run, selections_stamp(folder.files.selections))
+    return _saved_selections(run, items_stamp(folder.files.selections))
 
 
 @cached(max_entries=32)
@@ -239,6 +240,24 @@ def latent_weights(run: str) -> NDArray[np.float64]:
     from app.analysis.map.neighbours import weights
 
     return weights(fitted_maps.model(run))
+
+
+def row_disagreement(runs: Sequence[str]) -> NDArray[np.float64] | None:
+    """Disagreement of the maps of several runs by row, [N]; None where their rows differ.
+
+    See ``app.analysis.comparison.map_stability.row_disagreement``.
+
+    Raises:
+        DataError: a run has no model.
+    """
+    return _row_disagreement(tuple(sorted(runs)))
+
+
+@cached(max_entries=16)
+def _row_disagreement(runs: tuple[str, ...]) -> NDArray[np.float64] | None:
+    from app.analysis.comparison import map_stability
+
+    return map_stability.row_disagreement([fitted_maps.model(run).embedding_.mean for run in runs])
 
 
 @cached(max_entries=8)

@@ -1,15 +1,23 @@
-"""A run in files for other places: a bundle, a notebook, logs, and its model in gpytorch."""
+"""A run in files for other places: bundle, notebook, pictures, logs, its model in gpytorch."""
 
 from __future__ import annotations
 
-from app.services import caching, fit_replay, fitted_maps, prediction, server
+from typing import TYPE_CHECKING
+
+from app.services import caching, fit_replay, fitted_maps, prediction, run_colours, server
 from lvmcore.errors import DataError
+from lvmcore.export.column_colours import DEFAULT_CATEGORIES
 from lvmcore.runs.python_snippet import snippet
+
+if TYPE_CHECKING:
+    from app.analysis.map.map_axes import View
+    from lvmcore.export.map_picture import PictureFormat
 
 __all__ = [
     "animation",
     "bundle",
     "gpytorch_archive",
+    "map_file",
     "notebook",
     "open_bundle",
     "tensorboard_log",
@@ -57,6 +65,25 @@ def notebook(run: str) -> bytes:
     return run_notebook(job, snippet(job, store.home))
 
 
+def map_file(run: str, axes: View, form: PictureFormat, *, sd_behind: bool) -> bytes:
+    """The map of a run as a picture for print.
+
+    Raises:
+        DataError: the run has no model, or its dataset does not exist.
+    """
+    from lvmcore.export.map_picture import map_picture
+
+    classes = run_colours.class_style(run)
+    return map_picture(
+        fitted_maps.model(run),
+        fitted_maps.fitted_dataset(run),
+        axes,
+        form,
+        sd_behind=sd_behind,
+        colours=DEFAULT_CATEGORIES if classes is None else classes.colours,
+    )
+
+
 def animation(run: str) -> bytes:
     """The maps of the steps of a fit as an animated GIF.
 
@@ -67,7 +94,7 @@ def animation(run: str) -> bytes:
 
     replay = fit_replay.fit_replay(run)
     frames = () if replay is None else replay.frames
-    classes = fitted_maps.class_style(run)
+    classes = run_colours.class_style(run)
     if classes is None:
         return fit_gif(frames, fitted_maps.fitted_dataset(run))
     return fit_gif(frames, fitted_maps.fitted_dataset(run), classes.colours)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 import streamlit as st
 
@@ -20,16 +21,14 @@ from app.state.choices import (
     TargetChoice,
     TypeChoices,
 )
-from app.state.selection_history import SelectionHistory
 from app.state.values import AddressValue, KeyedAddressValue, KeyedValue, SessionValue
+from app.state.view_history import ViewHistory
 
 if TYPE_CHECKING:
+    from app.analysis.map.map_view import Ranges, ShownAxes
     from app.analysis.map.reconstruction import MapPoint
     from app.analysis.map.regions import Region
-
-if TYPE_CHECKING:
-    from app.analysis.map.reconstruction import MapPoint
-    from app.analysis.map.regions import Region
+    from app.analysis.map.selections import Selection
 
 __all__ = ["Session", "session"]
 
@@ -62,9 +61,12 @@ class Session:
         start_error: why the last fit could not be started, for the form to show.
         fit_started: whether the Fit button has just started a fit.
         point: the selected point of a run's map.
-        selection: the selected rows of a run's map, with undo.
-        map_view: what a run's map shows, "best" or two dimensions such as "3,1", by run; None for
-            the dimensions that it opens with.
+        selection: the selected rows of a run's map.
+        views: the view of a run's map, with undo and redo.
+        map_view: the text of the view of a run's map; None for that of a new map.
+        left_out: what the view in the address was opened without, by run, as a sentence.
+        zoom: the zoom that the map of a run was last set to: its axes, its ranges or None for the
+            whole map, and the number of times that one was set.
         new_table: the last uploaded table of new rows.
         placement: id of the job that infers positions of new rows, by run.
         named_points: latent coordinates by name, by run; the letters of paths, and "cursor".
@@ -102,7 +104,12 @@ class Session:
 
     # Latent map
     point: KeyedValue[str, MapPoint | None] = KeyedValue("latent.point", None)
-    selection = SelectionHistory("latent.selection", "latent.selections_before")
+    selection: KeyedValue[str, Selection | None] = KeyedValue("latent.selection", None)
+    views = ViewHistory("latent.views")
+    left_out: KeyedValue[str, str | None] = KeyedValue("latent.left_out", None)
+    zoom: KeyedValue[str, tuple[ShownAxes, Ranges | None, int]] = KeyedValue(
+        "latent.zoom", (None, None, 0)
+    )
     map_view = KeyedAddressValue("latent.view", parameter="view")
     _attempt: KeyedValue[str, int] = KeyedValue("latent.attempt", 0)
 
@@ -202,6 +209,11 @@ class Session:
     def query_of(run: str | None) -> dict[str, str]:
         """Query parameters of a link to a page with an open run."""
         return {} if run is None else {_RUN_PARAMETER: run}
+
+    def link(self, run: str, view: str) -> str:
+        """Address of the page with a run and the text of a view of its map."""
+        query = self.query_of(run) | ({self.map_view.parameter: view} if view else {})
+        return f"{st.context.url or ''}?{urlencode(query)}"
 
     def _clear_source(self) -> None:
         """Use the dataset of the open run as the session's."""

@@ -9,7 +9,7 @@ import streamlit as st
 if TYPE_CHECKING:
     from app.analysis.map.fitted_map import FittedMap
 
-__all__ = ["map_widget_key", "set_widget_value", "widget_key", "widget_value"]
+__all__ = ["map_widget_key", "set_first_value", "set_widget_value", "widget_key", "widget_value"]
 
 
 def widget_key(page: str, *parts: object) -> str:
@@ -25,6 +25,12 @@ def map_widget_key(fitted_map: FittedMap, name: str) -> str:
 def widget_value(key: str) -> Any:
     """Value of a widget, or selection event of a chart; None before it is first shown."""
     return st.session_state.get(key)
+
+
+def set_first_value(key: str, value: object) -> None:
+    """Set the value of a widget that is shown for the first time, in place of its own default."""
+    if st.session_state.get(key) is None:
+        st.session_state[key] = value
 
 
 def set_widget_value(key: str, value: object) -> None:

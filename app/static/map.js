@@ -1,9 +1,11 @@
 // A map of rows on a canvas: zooming, hovering, clicking, selecting. The server joins markers.js,
 // scene.js, canvas.js, legend.js, toolbar.js and this file, in this order, to one module.
 const CURSOR_INTERVAL_MS = 80; // between two messages of a moving cursor: about a server's answer
-const VIEW_DELAY_MS = 200; // from the last zoom to the message about it
+// From the last zoom to the message about it: of a map that is drawn again for it, and of another.
+const VIEW_DELAY_MS = 200, STILL_VIEW_DELAY_MS = 700;
 const KEY_STEP = 1 / 60; // of the map's width, for an arrow key
 const DRAG_DISTANCE = 4; // pixels that make a click a drag
+const TEXT_FIELDS = new Set(["text", "search", "number"]);
 const ZOOM_FACTOR = 1.5, MAX_ZOOM = 1e4;
 const CURSOR_KEYS_HELP = "The arrow keys move the cursor, with Shift in larger steps.";
 const KEYS_HELP =
@@ -31,6 +33,20 @@ export default function (component) {
     map.close();
     maps.delete(parentElement);
   };
+}
+
+/**
+ * Leave Ctrl+Z in a field of text to the browser: the page's shortcut would undo the view instead.
+ *
+ * @param {KeyboardEvent} event
+ */
+function keepTextUndo(event) {
+  const field = event.composedPath()[0];
+  const isText = field instanceof HTMLTextAreaElement ||
+    (field instanceof HTMLInputElement && TEXT_FIELDS.has(field.type) && field.role !== "combobox");
+  if (isText && (event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z") {
+    event.stopImmediatePropagation();
+  }
 }
 
 /**
@@ -70,6 +86,8 @@ function createMap(parent) {
   let heatmap = null;
   let width = 0; // of the canvas, in pixels
   let labelWidth = 24; // of the tick labels of the vertical axis, in pixels
+  /** The ranges that the scene opens with. @type {[AxisRange, AxisRange] | null} */
+  let opening = null;
   let viewChanged = false; // whether the view is another than that of the whole scene
   let lastSent = 0, timer = 0, frame = 0;
 
@@ -159,7 +177,7 @@ function createMap(parent) {
     context.restore();
   }
 
-  /** Draw in the next frame; after a zoom, ask the server for the rows within the new view. */
+  /** Draw in the next frame; after a zoom, tell the server, which may draw the rows in view. */
   function scheduleDraw() {
     if (!frame) {
       frame = requestAnimationFrame(() => {
@@ -167,11 +185,12 @@ function createMap(parent) {
         draw();
       });
     }
-    if (!scene.density) return;
+    if (!scene.density && !scene.reports_zoom) return;
     window.clearTimeout(timer);
     timer = window.setTimeout(() => {
-      map.sendView(viewChanged ? { x: view.x, y: view.y, scene: scene.id } : null);
-    }, VIEW_DELAY_MS);
+      const { x, y } = viewChanged ? view : { x: null, y: null };
+      map.sendView({ x, y, scene: scene.id });
+    }, scene.density ? VIEW_DELAY_MS : STILL_VIEW_DELAY_MS);
   }
 
   // ---- tooltip -------------------------------------------------------------------------------
@@ -436,8 +455,11 @@ function createMap(parent) {
 
   // ---- messages of the server ----------------------------------------------------------------
 
-  /** @param {Scene} next */
-  function setScene(next) {
+  /**
+   * @param {Scene} next
+   * @param {[AxisRange, AxisRange] | null} ranges of a scene with a new id; null for all of it.
+   */
+  function setScene(next, ranges) {
     const another = !scene || next.id !== scene.id;
     if (another || next.colours !== scene.colours) hidden.clear();
     scene = decodeScene(next);
@@ -450,14 +472,19 @@ function createMap(parent) {
     for (const [name, value] of Object.entries(scene.ink)) root.style.setProperty(`--${name}`, value);
     if (another) [cursor, cursorFixed, drag] = [scene.at, false, null];
     if (width && (another || !viewChanged)) [view, viewChanged] = [wholeView(), false];
-    if (another && scene.density && String(scene.density.ranges) !== String([scene.x, scene.y])) {
-      const [x, y] = scene.density.ranges; // the map was zoomed when it was created anew
-      [view, viewChanged] = [{ x: [...x], y: [...y] }, true];
-    }
+    if (another) opening = ranges;
+    if (another && width) applyOpening();
     loadDensity(scene);
     tooltip.hidden = true;
     drawLegend(legend, scene.legend, hidden, draw);
     setTool(tool);
+  }
+
+  /** Show the ranges that the scene opens with, once the width of the map is known. */
+  function applyOpening() {
+    if (!opening) return;
+    const [x, y] = opening;
+    [view, viewChanged, opening] = [fullView({ ...scene, x, y }, plotBox()), true, null];
   }
 
   /**
@@ -493,6 +520,7 @@ function createMap(parent) {
     width = stage.clientWidth;
     fitHeight();
     if (!viewChanged) view = wholeView();
+    if (opening) applyOpening();
     draw();
   });
   resize.observe(stage);
@@ -502,6 +530,7 @@ function createMap(parent) {
     draw();
   };
   window.addEventListener("resize", redraw);
+  window.addEventListener("keydown", keepTextUndo, true);
 
   const map = {
     /** @type {(state: CursorState) => void} */
@@ -516,7 +545,7 @@ function createMap(parent) {
       if (data.digest === map.digest) return;
       map.digest = data.digest;
       if (!width) width = stage.clientWidth;
-      setScene(JSON.parse(data.scene));
+      setScene(JSON.parse(data.scene), data.zoom ?? null);
       draw();
     },
     close() {
@@ -524,6 +553,7 @@ function createMap(parent) {
       cancelAnimationFrame(frame);
       resize.disconnect();
       window.removeEventListener("resize", redraw);
+      window.removeEventListener("keydown", keepTextUndo, true);
       root.remove();
     },
   };

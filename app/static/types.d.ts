@@ -141,6 +141,8 @@ interface Scene {
   id: string;
   /** Pixels. */
   height: number;
+  /** Whether the zoom is reported though the server draws nothing else for it. */
+  reports_zoom: boolean;
   /** Pixels of the window's height that the rest of the page takes; 0 keeps `height`. */
   reserved: number;
   /** Whether both axes have the same unit of length. */
@@ -210,6 +212,8 @@ interface DecodedScene extends Scene {
 interface MapData {
   digest: string;
   scene: string;
+  /** Ranges that a scene with a new id opens with; null or absent for the full range. */
+  zoom?: [AxisRange, AxisRange] | null;
 }
 
 /** Position of the cursor, sent to the server as the state `at`. */
@@ -229,8 +233,13 @@ type PickEvent =
   | { kind: "box" | "lasso"; polygon: Point[]; scene: string }
   | { kind: "nothing"; scene: string };
 
-/** Ranges of a zoomed map, sent to the server as the state `view`; null shows the full range. */
-type ViewState = (View & { scene: string }) | null;
+/** Ranges of a zoomed map, sent to the server as the state `view`; null for the full range. */
+interface ViewState {
+  x: AxisRange | null;
+  y: AxisRange | null;
+  /** `id` of the scene. */
+  scene: string;
+}
 
 /** A tool of the map that stays active: pan and click, or select a region. */
 type Tool = "point" | "box" | "lasso";

@@ -99,6 +99,7 @@ def _kept_files(files: RunFiles) -> tuple[Path, ...]:
         files.events,
         files.selections,
         files.colours,
+        files.views,
         *files.results,
     )
 

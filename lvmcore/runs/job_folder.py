@@ -30,7 +30,7 @@ from lvmcore.runs.run_files import (
     DiskReserve,
     RunFiles,
 )
-from lvmcore.runs.saved_selections import delete_map_regions
+from lvmcore.runs.saved_items import delete_map_regions
 
 __all__ = ["PROCESS_ENDED", "JobFolder", "JobState"]
 

@@ -59,6 +59,7 @@ class RunFiles:
         metrics: metrics of the result.
         selections: saved selections of rows.
         colours: chosen colours of columns.
+        views: saved views of the map.
         log: standard output and error of the worker.
         checkpoint: state from which the fit can be resumed.
         cancel: exists once cancellation was requested.
@@ -88,6 +89,7 @@ class RunFiles:
         self.metrics = folder / "metrics.json"
         self.selections = folder / "selections.json"
         self.colours = folder / "colours.json"
+        self.views = folder / "views.json"
         self.log = folder / "worker.log"
         self.checkpoint = folder / "checkpoint.safetensors"
         self.cancel = folder / "cancel"

@@ -21,9 +21,10 @@ from lvmcore.runs.job_folder import JobFolder
 from lvmcore.runs.job_notes import JobNotes
 from lvmcore.runs.job_queue import JobQueue
 from lvmcore.runs.run_files import PRIVATE_FOLDER
+from lvmcore.runs.saved_items import SavedSelection, SavedView
 from lvmcore.runs.stored_datasets import StoredDatasets
+from lvmcore.runs.stored_items import StoredItems
 from lvmcore.runs.stored_jobs import DamagedRun, StoredJobs
-from lvmcore.runs.stored_selections import StoredSelections
 
 if TYPE_CHECKING:
     from lvmcore.base.latent_variable_model import LatentVariableModel
@@ -47,6 +48,7 @@ class Store:
         home: its folder.
         datasets: its datasets, by digest.
         selections: the selections of rows saved with its runs.
+        views: the views of the map saved with its runs.
         queue: its queued runs.
 
     Raises:
@@ -60,7 +62,8 @@ class Store:
         self.home = Path(chosen).expanduser().absolute()
         self._jobs = StoredJobs(self.home)
         self.datasets = StoredDatasets(self.home, self._jobs)
-        self.selections = StoredSelections(self._jobs)
+        self.selections = StoredItems(self._jobs, SavedSelection, lambda files: files.selections)
+        self.views = StoredItems(self._jobs, SavedView, lambda files: files.views)
         self.queue = JobQueue(self._jobs, most_waiting)
         self._events = EventReader()
         self._notes_guard = threading.Lock()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from app.analysis.map.map_axes import View
 
-__all__ = ["Region", "rows_inside"]
+__all__ = ["Region", "rounded", "rows_inside"]
 
 Polygon = tuple[tuple[float, float], ...]
 
@@ -33,6 +34,22 @@ class Region:
         for polygon in self.polygons:
             found |= rows_inside(points, polygon)
         return found
+
+
+def rounded(polygon: Polygon) -> Polygon:
+    """A drawn polygon with corners rounded to 1/1000 of its extent, or less, and no repeated one.
+
+    That is less than a pixel, and keeps the description of a long lasso short.
+    """
+    corners = np.array(polygon)
+    extent = float(np.ptp(corners, axis=0).max())
+    if not 0.0 < extent < np.inf:
+        return polygon
+    digits = 3 - math.floor(math.log10(extent))
+    found = [(round(x, digits), round(y, digits)) for x, y in polygon]
+    before = [found[-1], *found[:-1]]
+    kept = tuple(one for one, last in zip(found, before, strict=True) if one != last)
+    return kept if len(kept) > 2 else polygon
 
 
 def rows_inside(points: NDArray[np.float64], polygon: ArrayLike) -> NDArray[np.bool_]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
@@ -90,7 +91,12 @@ class CursorPosition:
 
 
 def draw_canvas(
-    scene: Scene, *, key: str, dark: bool, on_event: Callable[[MapEvent], None]
+    scene: Scene,
+    *,
+    key: str,
+    dark: bool,
+    on_event: Callable[[MapEvent], None],
+    zoom: Ranges | None = None,
 ) -> None:
     """Draw a map with clicks, boxes and lassos.
 
@@ -99,28 +105,33 @@ def draw_canvas(
         key: key of the component.
         dark: whether the page is dark.
         on_event: called with each event, before the page is rerun.
+        zoom: ranges that a scene with a new id opens with; None for the whole map. Another scene
+            keeps the ranges that it has.
     """
     _map(
         key=key,
-        data=_payload(scene, dark),
+        data=_payload(scene, dark, zoom),
         default={"view": None},
         on_view_change=lambda: None,
         on_pick_change=partial(_handle_event, key, scene.id, on_event),
     )
 
 
-def zoomed_ranges(key: str, scene_id: str) -> Ranges | None:
-    """The ranges of a zoomed map; None without a zoom, or for a map that draws all rows.
+def zoomed_ranges(key: str, scene_id: str, initial: Ranges | None = None) -> Ranges | None:
+    """The ranges of a zoomed map; None for the whole map.
 
-    Only a scene with a density picture reports its zoom, so that the server draws those rows.
+    Only a scene that asks for it, or has a density picture, reports its zoom.
 
     Args:
         key: key of the component.
         scene_id: id of the scene to draw.
+        initial: the ranges that the scene opens with, until it reports others.
     """
     state = widget_value(key)
     view = None if state is None else state.get("view")
     if not isinstance(view, Mapping) or view.get("scene") != scene_id:
+        return initial
+    if view.get("x") is None:
         return None
     (left, right), (low, high) = ((float(v) for v in view[axis]) for axis in "xy")
     return (left, right), (low, high)
@@ -169,7 +180,8 @@ def parse_cursor(message: object, scene_id: str) -> CursorPosition | None:
     return CursorPosition(float(message["x"]), float(message["y"]), bool(message["held"]))
 
 
-def _payload(scene: Scene, dark: bool) -> dict[str, str]:
+def _payload(scene: Scene, dark: bool, zoom: Ranges | None = None) -> dict[str, Any]:
     """The scene as JSON, with a digest that tells the browser whether it has changed."""
     text = json.dumps(scene_data(scene, dark=dark), allow_nan=False)
-    return {"digest": hashlib.blake2b(text.encode(), digest_size=16).hexdigest(), "scene": text}
+    digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    return {"digest": digest, "scene": text, "zoom": zoom}

@@ -10,7 +10,7 @@ import streamlit as st
 from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.row_colours import CategoryStyle, Colouring, NumericColours
 from app.formatting import markdown, shortened
-from app.services import fitted_maps
+from app.services import run_colours
 from app.state.widgets import map_widget_key, set_widget_value, widget_value
 from lvmcore.errors import LatentboardError
 from lvmcore.export.column_colours import (
@@ -144,7 +144,7 @@ def _change_palette(fitted_map: FittedMap, column: str) -> None:
 
 
 def _change_category(fitted_map: FittedMap, column: str, name: str, key: str) -> None:
-    present = fitted_maps.column_colours(fitted_map.run).get(column)
+    present = run_colours.column_colours(fitted_map.run).get(column)
     present = present if isinstance(present, CategoryColours) else CategoryColours()
     own = dict(present.own) | {name: widget_value(key)}
     _keep(fitted_map, column, CategoryColours(present.palette, tuple(own.items())))
@@ -155,7 +155,7 @@ def _change_scale(fitted_map: FittedMap, column: str) -> None:
         found = widget_value(_key(fitted_map, column, name))
         return float(found) if found is not None and math.isfinite(found) else None
 
-    present = fitted_maps.column_colours(fitted_map.run).get(column)
+    present = run_colours.column_colours(fitted_map.run).get(column)
     before = present.transform if isinstance(present, NumberColours) else "linear"
     transform = widget_value(_key(fitted_map, column, "transform"))
     scale = widget_value(_key(fitted_map, column, "scale"))
@@ -181,7 +181,7 @@ def _change_scale(fitted_map: FittedMap, column: str) -> None:
 def _keep(fitted_map: FittedMap, column: str, colours: ColumnColours) -> None:
     problem = None
     try:
-        fitted_maps.choose_colours(fitted_map.run, column, colours)
+        run_colours.choose_colours(fitted_map.run, column, colours)
     except LatentboardError as error:
         problem = str(error)
     set_widget_value(_key(fitted_map, column, "problem"), problem)

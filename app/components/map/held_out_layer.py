@@ -16,7 +16,7 @@ from app.analysis.map.row_colours import NumericColours, further_rows
 from app.figures.row_traces import MapRows
 from app.formatting import count
 from app.services import placement
-from app.state.widgets import map_widget_key
+from app.state.widgets import map_widget_key, set_first_value
 from lvmcore.data import Dataset
 from lvmcore.numerics.array_types import FloatArray
 
@@ -43,10 +43,11 @@ def held_out_toggle(fitted_map: FittedMap) -> bool:
         about = f"{fitted_map.model.title} cannot infer the positions of new rows."
     elif not stored:
         about = "The run has no positions of its held-out rows; they are stored when it is scored."
+    key = map_widget_key(fitted_map, f"held-out {stored}")
+    set_first_value(key, stored)
     return st.toggle(
         "Held-out rows",
-        stored,
-        key=map_widget_key(fitted_map, f"held-out {stored}"),
+        key=key,
         help=about,
         disabled=not stored,
     )

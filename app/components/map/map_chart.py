@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
 
@@ -24,8 +22,9 @@ from app.analysis.map.map_axes import (
     origin,
     positions,
 )
+from app.analysis.map.map_view import shown_axes
 from app.analysis.map.reconstruction import MapPoint
-from app.analysis.map.regions import Region
+from app.analysis.map.regions import Region, rounded
 from app.analysis.map.row_colours import Colouring, NumericColours, group_of_rows
 from app.components.map.canvas import (
     ClickedPoint,
@@ -33,7 +32,6 @@ from app.components.map.canvas import (
     DrawnPolygon,
     MapEvent,
     draw_canvas,
-    zoomed_ranges,
 )
 from app.components.map.file_density import density_of_files, files_note
 from app.components.map.held_out_layer import (
@@ -42,7 +40,7 @@ from app.components.map.held_out_layer import (
     shown_held_out,
     with_held_out,
 )
-from app.components.map.map_controls import coloured_column
+from app.components.map.map_options import coloured_column
 from app.components.map.measured_colours import (
     BY_DISAGREEMENT,
     BY_RESIDUAL,
@@ -52,22 +50,23 @@ from app.components.map.measured_colours import (
 )
 from app.components.map.row_appearance import Appearance, row_appearance
 from app.components.map.row_focus import focus_held_out_row, focus_row
+from app.components.map.row_texts import hover
+from app.components.map.shown_view import scene_id, shown_zoom
 from app.components.map.side_panel import POINT, SELECTION, open_tab
 from app.figures import canvas_scene, density, latent_map, row_traces
 from app.figures.canvas_scene import ELLIPSE_SD, Scene
-from app.formatting import count, markdown, number, shortened
-from app.services import fitted_maps, row_analysis
+from app.formatting import count, markdown, number
+from app.services import fitted_maps, row_analysis, run_colours
 from app.state.session import session
 from app.state.widgets import map_widget_key
 from lvmcore.data import Dataset
-from lvmcore.projection import BEST_VIEW, LatentProjection
+from lvmcore.projection import LatentProjection
 
 __all__ = [
     "MOST_DRAWN",
     "SEED",
     "axis_titles",
     "drawn_rows",
-    "hover",
     "map_chart",
     "map_style",
 ]
@@ -86,7 +85,7 @@ def map_chart(fitted_map: FittedMap, choices: MapChoices) -> None:
     """Draw the map."""
     held = shown_held_out(fitted_map, wanted=choices.held_out)
     appearance = row_appearance(fitted_map.dataset, choices.size, choices.shape)
-    key, scene_id = map_widget_key(fitted_map, "map"), _scene_id(fitted_map.run, choices.axes)
+    zoom = shown_zoom(fitted_map, shown_axes(choices.axes))
     points = positions(fitted_map.mean, choices.axes)
     ranges = extent(points, choices.axes)
     asked = choices.heatmap
@@ -94,7 +93,7 @@ def map_chart(fitted_map: FittedMap, choices: MapChoices) -> None:
         ranges = extent(positions(held.means_after(fitted_map), choices.axes), choices.axes)
         asked = None if asked is None else replace(asked, ranges=ranges)
     grid = None if asked is None else fitted_maps.heatmap(fitted_map.run, asked)
-    visible = zoomed_ranges(key, scene_id) or ranges
+    visible = zoom or ranges
     rows = _rows(fitted_map, choices, appearance, drawn_rows(points, visible))
     drawn = rows if held is None else _with_held_out(rows, held, fitted_map, choices)
     draw_canvas(
@@ -104,7 +103,7 @@ def map_chart(fitted_map: FittedMap, choices: MapChoices) -> None:
             ranges=ranges,
             titles=axis_titles(choices.axes),
             alt="Map of the rows in two latent dimensions",
-            id=scene_id,
+            id=scene_id(fitted_map.run, shown_axes(choices.axes)),
             grid=grid,
             contours=choices.contours,
             density=_density(fitted_map, choices, points, visible),
@@ -114,16 +113,14 @@ def map_chart(fitted_map: FittedMap, choices: MapChoices) -> None:
             height=TALLEST,
             reserved=RESERVED,
             equal=isinstance(choices.axes, LatentProjection),
+            reports_zoom=True,
         ),
-        key=key,
+        key=map_widget_key(fitted_map, "map"),
         dark=choices.dark,
         on_event=partial(_handle_event, fitted_map, choices),
+        zoom=zoom,
     )
     st.caption(_caption(fitted_map, choices, grid, rows, appearance, held))
-
-
-def _scene_id(run: str, view: View) -> str:
-    return f"{run} {BEST_VIEW if isinstance(view, LatentProjection) else view}"
 
 
 def axis_titles(axes: View) -> tuple[str, str]:
@@ -138,7 +135,7 @@ def _handle_event(fitted_map: FittedMap, choices: MapChoices, event: MapEvent) -
     """Store the selection or the point of an event."""
     match event:
         case DrawnPolygon(corners):
-            session.selection[fitted_map.run] = Region(choices.axes, (corners,))
+            session.selection[fitted_map.run] = Region(choices.axes, (rounded(corners),))
             open_tab(fitted_map, SELECTION)
         case ClickedRow(row) if row < len(fitted_map.mean):
             focus_row(fitted_map, row)
@@ -273,7 +270,7 @@ def _measured(fitted_map: FittedMap, colour: str | None) -> NumericColours | Non
 
 
 def map_style(run: str, dataset: Dataset, colour: str | None) -> Colouring:
-    """Colours of the rows of a dataset, by an option of ``map_controls.colour_options``.
+    """Colours of the rows of a dataset, by an option of ``map_options.colour_options``.
 
     Args:
         run: id of the run whose colours are shown.
@@ -282,38 +279,7 @@ def map_style(run: str, dataset: Dataset, colour: str | None) -> Colouring:
     """
     if colour is None:
         return None
-    return fitted_maps.row_colouring(run, dataset, coloured_column(dataset, colour))
-
-
-def hover(
-    dataset: Dataset, colouring: Colouring, chosen: NDArray[np.intp], more: Sequence[str] = ()
-) -> list[list[str]]:
-    """Lines of the hover texts of rows, with the names and units of the data.
-
-    Args:
-        dataset: all rows.
-        colouring: colours of the rows.
-        chosen: positions of the rows to describe.
-        more: further columns to show.
-    """
-    shown: list[tuple[str, list[object]]] = []
-    for label, labels in dataset.label_columns.items():
-        shown.append((label, labels[chosen].tolist()))
-    named = dataset.label_columns
-    for name in dict.fromkeys([*([] if colouring is None else [colouring.title]), *more]):
-        if name not in named and name in dataset.frame:
-            shown.append((name, dataset.frame[name].iloc[chosen].tolist()))
-    names = [f"row {shortened(name, 60)}" for name in dataset.row_ids[chosen]]
-    return [
-        [name, *(f"{shortened(title)}: {_cell(cells[i])}" for title, cells in shown)]
-        for i, name in enumerate(names)
-    ]
-
-
-def _cell(cell: object) -> str:
-    if pd.isna(cell):  # type: ignore[call-overload]
-        return "(missing)"
-    return number(cell, 6) if isinstance(cell, float) else shortened(cell, 60)
+    return run_colours.row_colouring(run, dataset, coloured_column(dataset, colour))
 
 
 def _inducing(fitted_map: FittedMap, choices: MapChoices) -> dict[str, NDArray[np.float64]]:

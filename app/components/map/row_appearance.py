@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app.analysis.map.fitted_map import FittedMap
-from app.analysis.map.selections import is_number
+from app.analysis.map.map_view import MapOptions
 from app.components.map.held_out_layer import held_out_toggle
 from app.figures.row_traces import RowShapes
 from app.formatting import count, distinct_titles, number, shortened
@@ -46,34 +47,29 @@ class Appearance:
 
 
 def appearance_controls(
-    fitted_map: FittedMap, *, inducing: bool
+    fitted_map: FittedMap, options: MapOptions
 ) -> tuple[str | None, str | None, bool, bool, DeltaGenerator]:
     """Draw the controls of size, shape, inducing inputs and held-out rows, in a popover.
 
     Args:
         fitted_map: the run.
-        inducing: whether the map can show the inducing inputs of a model that has them.
+        options: what the map can show.
 
     Returns:
         Names of the columns of size and shape, None for one size and one shape; whether inducing
         inputs are drawn; whether held-out rows are drawn; and a container at the end of the
         popover for details of the background.
     """
-    labels = fitted_map.dataset.label_columns
-    types = {str(name): dtype for name, dtype in fitted_map.dataset.frame.dtypes.items()}
-    numbers = [name for name, dtype in types.items() if is_number(dtype)]
-    taken = {*numbers, *labels}
-    others = [name for name in types if name not in taken]
     with st.popover(
         "Appearance",
         help="Size and shape of the rows, inducing inputs, held-out rows, background details.",
         key=map_widget_key(fitted_map, "appearance"),
         width="stretch",
     ):
-        size = _column(fitted_map, "Size by", numbers, "Larger markers for larger numbers.")
-        shape = _column(fitted_map, "Shape by", [*labels, *others], "A marker for each category.")
+        size = _column(fitted_map, "Size by", options.sizes, "Larger markers for larger numbers.")
+        shape = _column(fitted_map, "Shape by", options.shapes, "A marker for each category.")
         drawn = False
-        if inducing and fitted_map.model.inducing_inputs_:
+        if options.inducing:
             drawn = st.toggle(
                 "Inducing inputs",
                 help="The latent points on which the sparse Gaussian process is conditioned.",
@@ -84,7 +80,7 @@ def appearance_controls(
     return size, shape, drawn, held_out, details
 
 
-def _column(fitted_map: FittedMap, title: str, names: list[str], about: str) -> str | None:
+def _column(fitted_map: FittedMap, title: str, names: Collection[str], about: str) -> str | None:
     options = [_NONE, *names]
     titles = distinct_titles(["nothing", *(shortened(name, 60) for name in names)])
     chosen = st.selectbox(

@@ -12,8 +12,8 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from app.analysis.map.fitted_map import FittedMap
+from app.analysis.map.map_view import is_drawn, without_map_parts
 from app.analysis.map.reconstruction import MapPoint
-from app.analysis.map.regions import Region
 from app.components.map.side_panel import POINT, open_tab
 from app.services import fitted_maps, placement
 from app.state.session import session
@@ -55,7 +55,9 @@ def refresh_focus(fitted_map: FittedMap) -> None:
     hold other rows.
     """
     if session.map_changed(fitted_map.run, fitted_maps.attempt(fitted_map.run)):
-        session.selection.remove(fitted_map.run, lambda one: isinstance(one, Region))
+        if is_drawn(session.selection[fitted_map.run]):
+            session.selection[fitted_map.run] = None
+        session.views.replace(fitted_map.run, without_map_parts)
     point = session.point[fitted_map.run]
     if point is not None and point.held_out is not None:
         held = placement.held_out_rows(fitted_map.run)

@@ -16,14 +16,23 @@ if TYPE_CHECKING:
 
     from app.analysis.map.fitted_map import FittedMap
 
-__all__ = ["COLUMNS", "POINT", "RELEVANCE", "SELECTION", "PanelTab", "open_tab", "panel_tabs"]
+__all__ = [
+    "COLUMNS",
+    "POINT",
+    "RELEVANCE",
+    "SELECTION",
+    "TABS",
+    "PanelTab",
+    "open_tab",
+    "panel_tabs",
+]
 
 PanelTab = Literal["Point", "Selection", "Columns", "Relevance"]
 POINT: PanelTab = "Point"
 SELECTION: PanelTab = "Selection"
 COLUMNS: PanelTab = "Columns"
 RELEVANCE: PanelTab = "Relevance"
-_TABS: tuple[PanelTab, ...] = (POINT, SELECTION, COLUMNS, RELEVANCE)
+TABS: tuple[PanelTab, ...] = (POINT, SELECTION, COLUMNS, RELEVANCE)
 
 
 def open_tab(fitted_map: FittedMap, tab: PanelTab) -> None:
@@ -35,6 +44,6 @@ def panel_tabs(fitted_map: FittedMap) -> dict[PanelTab, DeltaGenerator]:
     """Draw the panel, and return its tabs; the relevance is open until something is touched."""
     with st.container(key="map-panel"):
         tabs = st.tabs(
-            _TABS, default=RELEVANCE, key=map_widget_key(fitted_map, "panel"), on_change="rerun"
+            TABS, default=RELEVANCE, key=map_widget_key(fitted_map, "panel"), on_change="rerun"
         )
-    return dict(zip(_TABS, tabs, strict=True))
+    return dict(zip(TABS, tabs, strict=True))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from app.analysis.map import subsampling
 from app.analysis.map.row_colours import Colouring, group_of_rows
-from app.components.map import map_chart
+from app.components.map import row_texts
 from app.components.small_figures import SmallFigure, small_figures
 from app.figures import row_traces
 from app.figures.aligned_map import aligned_map_figure
@@ -65,7 +65,7 @@ def _small(one: SmallMap, full_dataset: Dataset, colouring: Colouring) -> SmallF
     rows = row_traces.MapRows(
         points=one.points[shown],
         number=positions,
-        hover=map_chart.hover(full_dataset, colouring, positions),
+        hover=row_texts.hover(full_dataset, colouring, positions),
         colouring=group_of_rows(colouring, positions),
     )
     figure = aligned_map_figure(

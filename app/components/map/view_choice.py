@@ -9,15 +9,14 @@ from streamlit.delta_generator import DeltaGenerator
 from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.map_axes import Axes, View, axes_after_click
 from app.services import fitted_maps
-from app.state.session import session
 from app.state.widgets import map_widget_key, set_widget_value, widget_value
 from lvmcore.projection import LatentProjection
 from lvmcore.relevance import leading_dimensions
 
-__all__ = ["choose_axes", "choose_view", "show_dimension", "shows_best_view"]
+__all__ = ["BEST_OPTION", "choose_axes", "choose_view", "show_dimension", "shows_best_view"]
 
-_BEST = -1  # option of the best view, among the dimensions
-_BEST_ADDRESS = "best"
+#: Option of the best view, among the dimensions.
+BEST_OPTION = -1
 _TITLES = {"x": "Horizontal", "y": "Vertical"}
 
 
@@ -33,26 +32,25 @@ def choose_axes(
 
 
 def choose_view(fitted_map: FittedMap, columns: Sequence[DeltaGenerator]) -> View:
-    """Draw the choice of two dimensions or the best view, and return it; the address keeps it.
+    """Draw the choice of two dimensions or the best view, and return it.
 
     Args:
         fitted_map: the run.
         columns: one for the best view, which has no axes to choose, or two (``shows_best_view``).
     """
     axes, best = _axes(fitted_map), fitted_maps.best_view(fitted_map.run)
-    if best is not None and axes[0] == _BEST:
+    if best is not None and axes[0] == BEST_OPTION:
         _choice(fitted_map, columns[0], "x", "View", axes, best=True)
     elif axes[1] is not None:
         for column, name in zip(columns, _TITLES, strict=True):
             offered = best is not None and name == "x"
             _choice(fitted_map, column, name, _TITLES[name], axes, best=offered)
-    session.map_view[fitted_map.run] = _address(fitted_map, axes)
-    return best if best is not None and axes[0] == _BEST else axes
+    return best if best is not None and axes[0] == BEST_OPTION else axes
 
 
 def shows_best_view(fitted_map: FittedMap) -> bool:
     """Whether the map shows the best view."""
-    return _axes(fitted_map)[0] == _BEST
+    return _axes(fitted_map)[0] == BEST_OPTION
 
 
 def show_dimension(fitted_map: FittedMap, view: View, dimension: int) -> None:
@@ -75,8 +73,8 @@ def _choice(
     other = ", or the best 2-D view of all of them." if best else "."
     column.selectbox(
         title,
-        [*range(fitted_map.dimensions), *([_BEST] if best else [])],
-        format_func=lambda q: "best view" if q == _BEST else str(q + 1),
+        [*range(fitted_map.dimensions), *([BEST_OPTION] if best else [])],
+        format_func=lambda q: "best view" if q == BEST_OPTION else str(q + 1),
         key=map_widget_key(fitted_map, name),
         on_change=_swap_equal_axes,
         args=(fitted_map, name, axes),
@@ -85,16 +83,16 @@ def _choice(
 
 
 def _axes(fitted_map: FittedMap) -> Axes:
-    """The chosen axes, ``_BEST`` and None for the best view; those of the address at first."""
+    """The chosen axes, ``BEST_OPTION`` and None for the best view; the leading ones at first."""
     if fitted_map.dimensions == 1:
         return 0, None
     across, up = (map_widget_key(fitted_map, name) for name in _TITLES)
-    stale = widget_value(across) == _BEST and fitted_maps.best_view(fitted_map.run) is None
+    stale = widget_value(across) == BEST_OPTION and fitted_maps.best_view(fitted_map.run) is None
     if widget_value(across) is None or stale:
-        for key, dimension in zip((across, up), _first_axes(fitted_map), strict=True):
+        for key, dimension in zip((across, up), _leading(fitted_map), strict=True):
             set_widget_value(key, dimension)
     first, second = int(widget_value(across)), widget_value(up)
-    if first == _BEST:
+    if first == BEST_OPTION:
         return first, None
     if second is None or second == first:  # after the best view, or a late value of a field
         second = next(q for q in _leading(fitted_map) if q != first)
@@ -104,26 +102,6 @@ def _axes(fitted_map: FittedMap) -> Axes:
 
 def _leading(fitted_map: FittedMap) -> Axes:
     return leading_dimensions(fitted_map.model.variance_shares())
-
-
-def _first_axes(fitted_map: FittedMap) -> Axes:
-    """The axes of the address, or of the last visit; else the most relevant dimensions."""
-    text = (session.map_view[fitted_map.run] or "") if fitted_map.page == "latent" else ""
-    if text == _BEST_ADDRESS and fitted_maps.best_view(fitted_map.run) is not None:
-        return _BEST, None
-    named = [int(part) - 1 for part in text.split(",") if part.isdecimal()]
-    if len(set(named)) == 2 == len(named) and all(0 <= q < fitted_map.dimensions for q in named):
-        return named[0], named[1]
-    return _leading(fitted_map)
-
-
-def _address(fitted_map: FittedMap, axes: Axes) -> str | None:
-    """The axes in the address: "best", or two dimensions from 1; None for those of a new map."""
-    if axes[0] == _BEST:
-        return _BEST_ADDRESS
-    if axes[1] is None or axes == _leading(fitted_map):
-        return None
-    return f"{axes[0] + 1},{axes[1] + 1}"
 
 
 def _swap_equal_axes(fitted_map: FittedMap, changed: str, before: Axes) -> None:

@@ -15,7 +15,7 @@ from app.analysis.map.map_axes import extent
 from app.analysis.map.regions import Region
 from app.analysis.map.row_colours import CategoryStyle, Colouring, group_of_rows
 from app.components.derived_run import stop_error_panel, stop_runs
-from app.components.map import map_chart
+from app.components.map import map_chart, row_texts
 from app.components.map.canvas import ClickedRow, DrawnPolygon, MapEvent, draw_canvas, zoomed_ranges
 from app.figures import density as figures_density
 from app.figures import row_traces
@@ -112,13 +112,14 @@ def _map(
     """Draw one map with the common colours and the common selection."""
     run, dark = aligned.fitted_map.run, session.is_dark
     key, scene_id, ranges = _key("map", run), f"{run} {aligned.description}", extent(aligned.points)
-    visible = zoomed_ranges(key, scene_id) or ranges
+    zoom = zoomed_ranges(key, scene_id)
+    visible = zoom or ranges
     shown = map_chart.drawn_rows(aligned.points, visible, among)
     positions = aligned.row_positions[shown]
     rows = row_traces.MapRows(
         points=aligned.points[shown],
         number=positions,
-        hover=map_chart.hover(full_dataset, colouring, positions),
+        hover=row_texts.hover(full_dataset, colouring, positions),
         colouring=group_of_rows(colouring, positions),
         selected=None if chosen is None else chosen[positions],
     )
@@ -152,6 +153,7 @@ def _map(
         key=key,
         dark=dark,
         on_event=partial(_handle_event, aligned, full_dataset.digest),
+        zoom=zoom,
     )
     st.caption(_caption(aligned, shown, chosen))
 

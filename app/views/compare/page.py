@@ -17,7 +17,7 @@ from app.analysis.tables import model_cards as tables_model_cards
 from app.components.empty_states import missing_run_warning
 from app.components.learning_curves import has_learning_curve, learning_curves_panel
 from app.components.map.map_chart import map_style
-from app.components.map.map_controls import colour_options
+from app.components.map.map_options import colour_options
 from app.components.map.selection_panel import selected_rows_panel
 from app.components.score_table import score_table
 from app.figures import legend

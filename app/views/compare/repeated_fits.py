@@ -19,7 +19,7 @@ from app.analysis.map.row_colours import Colouring, NumericColours
 from app.components.map.small_maps import MOST_MAPS, SmallMap, small_maps
 from app.figures import legend
 from app.formatting import count, distinct_titles, markdown, number, shortened
-from app.services import fitted_maps, map_stability
+from app.services import fitted_maps, row_analysis
 from app.state.session import session
 from app.state.widgets import widget_key
 from lvmcore.data import Dataset
@@ -195,7 +195,7 @@ def _disagreement(runs: Sequence[str]) -> FloatArray | None:
     if len(runs) < 2:
         return None
     try:
-        return map_stability.row_disagreement(runs)
+        return row_analysis.row_disagreement(runs)
     except LatentboardError as error:
         st.error(markdown(error))
         return None

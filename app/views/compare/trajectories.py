@@ -15,7 +15,7 @@ from app.analysis.comparison import map_alignment
 from app.analysis.comparison.map_alignment import AlignedMap
 from app.analysis.comparison.trajectories import MOST, Trajectories, largest_moves, trajectories
 from app.analysis.map.row_colours import Colouring
-from app.components.map import map_chart
+from app.components.map import row_texts
 from app.formatting import count, distinct_titles, number, shortened
 from app.state.session import session
 from app.state.widgets import widget_key
@@ -116,7 +116,7 @@ def _trajectory_view(
     found: Trajectories, full_dataset: Dataset, colouring: Colouring, ends: tuple[str, str], id: str
 ) -> None:
     drawn = found.rows[found.drawn]
-    lines = map_chart.hover(full_dataset, colouring, found.row_positions[drawn])
+    lines = row_texts.hover(full_dataset, colouring, found.row_positions[drawn])
     for line, kept, moved in zip(lines, found.kept[found.drawn], found.moved[drawn], strict=True):
         line.append(f"moves {number(float(moved), 2)} radii, keeps {kept:.0%} of its neighbours")
     data = trajectory_figure(found, colouring, lines, ends, id=id, dark=session.is_dark)

@@ -12,7 +12,7 @@ from app.analysis.map.map_axes import Axes, View, is_line
 from app.components.download_buttons import file_download
 from app.formatting import markdown
 from app.report.map_download import map_download_button
-from app.services import fitted_maps
+from app.services import fitted_maps, run_exports
 from app.state.widgets import widget_key
 from lvmcore.errors import LatentboardError
 from lvmcore.export.map_picture import PictureFormat
@@ -47,7 +47,7 @@ def map_picture(job: Job) -> None:
     with st.container(horizontal=True):
         map_download_button(job.id, view, key=_key(job, "map.html"))
         for form in get_args(PictureFormat):
-            draw = partial(fitted_maps.map_file, job.id, view, form, sd_behind=sd_background)
+            draw = partial(run_exports.map_file, job.id, view, form, sd_behind=sd_background)
             file_download(
                 f"Map as {form.upper()}",
                 draw,

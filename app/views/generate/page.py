@@ -17,7 +17,7 @@ from app.analysis.map.row_colours import Colouring, group_of_rows
 from app.components.empty_states import illustrated_empty_state, interrupted_page
 from app.components.map import canvas, map_chart
 from app.components.map.canvas import CursorPosition
-from app.components.map.map_controls import colour_options
+from app.components.map.map_options import colour_options
 from app.components.map.reconstruction_panel import (
     MOST_CATEGORIES,
     class_probabilities,

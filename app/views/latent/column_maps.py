@@ -10,13 +10,14 @@ from app.analysis.map.column_smoothness import NEIGHBOURS
 from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.map_axes import View, positions
 from app.analysis.map.row_colours import group_of_rows
-from app.components.map.map_chart import axis_titles, hover
+from app.components.map.map_chart import axis_titles
+from app.components.map.row_texts import hover
 from app.components.map.small_maps import HEIGHT, MARKER, MOST_ROWS
 from app.figures.aligned_map import aligned_map_figure
 from app.figures.legend import legend_html
 from app.figures.row_traces import MapRows
 from app.formatting import distinct_titles, markdown, shortened
-from app.services import fitted_maps, row_analysis
+from app.services import row_analysis, run_colours
 from app.state.session import session
 from app.state.widgets import map_widget_key
 from lvmcore.projection import LatentProjection
@@ -74,7 +75,7 @@ def _first_columns(fitted_map: FittedMap, view: View, names: list[str]) -> list[
 
 def _column_map(fitted_map: FittedMap, view: View, name: str) -> None:
     """Draw the map in the colours of a column, with its legend."""
-    colouring = fitted_maps.row_colouring(fitted_map.run, fitted_map.dataset, name)
+    colouring = run_colours.row_colouring(fitted_map.run, fitted_map.dataset, name)
     shown = subsampling.evenly_spaced(len(fitted_map.mean), MOST_ROWS)
     rows = MapRows(
         points=positions(fitted_map.mean, view)[shown],

@@ -1,4 +1,4 @@
-"""Selection of rows by a condition, undo, and saved selections."""
+"""Selection of rows by a condition, and saved selections."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from app.services.row_analysis import LoadedSelection
 from app.state.session import session
 from app.state.widgets import map_widget_key, set_widget_value, widget_value
 from lvmcore.errors import LatentboardError
-from lvmcore.runs.saved_selections import LONGEST_SELECTION_NAME
+from lvmcore.runs.saved_items import LONGEST_ITEM_NAME
 
 __all__ = ["find_rows_panel"]
 
@@ -29,20 +29,12 @@ _LONGEST_TEXT = 200
 
 
 def find_rows_panel(fitted_map: FittedMap) -> None:
-    """Draw the controls of selections by a condition, saved selections and undo."""
+    """Draw the controls of selections by a condition and of saved selections."""
     with st.container(horizontal=True, vertical_alignment="center"):
         with st.popover("Find rows", key=map_widget_key(fitted_map, "find"), width="content"):
             _condition_form(fitted_map)
         with st.popover("Saved", key=map_widget_key(fitted_map, "saved"), width="content"):
             _saved_selections(fitted_map)
-        st.button(
-            "Undo",
-            on_click=session.selection.undo,
-            args=(fitted_map.run,),
-            disabled=not session.selection.can_undo(fitted_map.run),
-            help="Restores the previous selection.",
-            key=map_widget_key(fitted_map, "undo"),
-        )
 
 
 def _condition_form(fitted_map: FittedMap) -> None:
@@ -124,7 +116,7 @@ def _saved_selections(fitted_map: FittedMap) -> None:
     key = map_widget_key(fitted_map, "selection name")
     st.text_input(
         "Name of this selection",
-        max_chars=LONGEST_SELECTION_NAME,
+        max_chars=LONGEST_ITEM_NAME,
         help="A saved selection of the same name is replaced.",
         key=key,
     )

@@ -34,6 +34,7 @@ from app.views.latent.fit_replay import replay_panel
 from app.views.latent.largest_residuals import largest_residuals_panel
 from app.views.latent.learned_kernel import learned_kernel_panel
 from app.views.latent.nearest_rows import nearest_rows_panel
+from app.views.latent.view_controls import left_out_note, view_controls
 from lvmcore.metrics.metric import RETAINED_NEIGHBOURS
 from lvmcore.projection import LatentProjection
 from lvmcore.relevance import leading_dimensions
@@ -54,9 +55,12 @@ _OPENING = PageOpening(
 
 def page() -> None:
     """Draw the page."""
-    opened = open_map(_OPENING)
+    line = st.container(horizontal=True, vertical_alignment="center")
+    opened = open_map(_OPENING, line)
     if opened is not None:
         _explore(*opened)
+        with line:  # the controls above the map record the view first
+            view_controls(opened[1])
 
 
 def _explore(job: Job, fitted_map: FittedMap) -> None:
@@ -67,6 +71,7 @@ def _explore(job: Job, fitted_map: FittedMap) -> None:
             navigation.link("More steps", "fit", key="more-steps", primary=False)
         navigation.link("How to read this", "guide", key="guide", primary=False)
     choices = map_controls(fitted_map)
+    left_out_note(fitted_map)
     left, right = st.columns([1.8, 1], gap="medium")
     with left:
         map_chart(fitted_map, choices)

@@ -11,11 +11,11 @@ from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.map_axes import Axes, positions
 from app.analysis.map.row_colours import OTHER, group_of_rows
 from app.analysis.map.subsampling import evenly_spaced
-from app.components.map import map_chart
+from app.components.map import map_chart, row_texts
 from app.figures import canvas_scene
 from app.figures.row_traces import MapRows
 from app.formatting import count, number, shortened
-from app.services import fitted_maps
+from app.services import run_colours
 from app.state.session import session
 from app.views.new_rows.figures import NewRowsLayer, placements_figure
 from app.views.new_rows.placed_rows import PlacedRows
@@ -59,12 +59,12 @@ def placement_map(
 def _rows_of_fit(fitted_map: FittedMap, axes: Axes, colour: str, label: str | None) -> MapRows:
     chosen = evenly_spaced(len(fitted_map.mean), MOST_DRAWN)
     classes = (
-        fitted_maps.class_style(fitted_map.run, label) if colour in (BY_CLASS, BY_LABEL) else None
+        run_colours.class_style(fitted_map.run, label) if colour in (BY_CLASS, BY_LABEL) else None
     )
     return MapRows(
         points=positions(fitted_map.mean, axes)[chosen],
         number=chosen,
-        hover=map_chart.hover(fitted_map.dataset, classes, chosen),
+        hover=row_texts.hover(fitted_map.dataset, classes, chosen),
         colouring=group_of_rows(classes, chosen),
     )
 
@@ -73,7 +73,7 @@ def _layer(
     fitted_map: FittedMap, placed: PlacedRows, axes: Axes, colour: str, *, ellipses: bool
 ) -> NewRowsLayer:
     drawn = evenly_spaced(len(placed.frame), MOST_DRAWN)
-    classes = fitted_maps.class_style(fitted_map.run, placed.label)
+    classes = run_colours.class_style(fitted_map.run, placed.label)
     names = classes.names if classes is not None else ()
     codes, unusual = None, None
     if colour == BY_CLASS:

@@ -12,7 +12,7 @@ from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.map_axes import Axes
 from app.figures import canvas_scene
 from app.formatting import count, distinct_titles, markdown, number, shortened
-from app.services import fitted_maps, placement, runs
+from app.services import fitted_maps, placement, run_colours, runs
 from app.state.session import session
 from app.state.widgets import widget_key
 from app.views.new_rows.placed_rows import PlacedRows, placed_rows
@@ -109,7 +109,7 @@ def _controls(
             _dimension(vertical, "Vertical", fitted_map, axes[1], key("y")),
         )
     has_classes = "predicted" in frame
-    has_labels = "label" in frame and fitted_maps.class_style(fitted_map.run) is not None
+    has_labels = "label" in frame and run_colours.class_style(fitted_map.run) is not None
     options = [
         *([BY_CLASS] if has_classes else []),
         *([BY_UNUSUAL] if "unusual" in frame else []),

@@ -16,8 +16,9 @@ from app.analysis.map.row_colours import Colouring, group_of_rows
 from app.analysis.papers.catalogue import Drawing, FigureFit, PaperFigure
 from app.analysis.tables.prediction_curves import PredictionCurve
 from app.components.learning_curves import learning_curve_chart
-from app.components.map.map_chart import hover, map_style
-from app.components.map.map_controls import label_colour
+from app.components.map.map_chart import map_style
+from app.components.map.map_options import label_colour
+from app.components.map.row_texts import hover
 from app.components.map.small_maps import SmallMap, small_maps
 from app.components.small_figures import SmallFigure, small_figures
 from app.figures import legend, row_traces

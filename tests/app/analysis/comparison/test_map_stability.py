@@ -13,8 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.analysis.comparison import map_stability
 from app.formatting import number
-from app.services import fitted_maps, server, sweeps
-from app.services import map_stability as map_stability_service
+from app.services import fitted_maps, row_analysis, server, sweeps
 from app.views.compare import repeated_fits
 from app.views.compare.repeated_fits import runs_by_seed
 from lvmcore.data import Dataset
@@ -188,9 +187,9 @@ def test_a_sweep_over_seeds_shows_how_far_they_agree(open_page: OpenPage, swept:
     assert not page.exception
     assert len(small(page)) == 3
     runs = [job.id for job in sweeps.sweep_by_id(swept)[swept]]
-    found = map_stability_service.row_disagreement(runs)
+    found = row_analysis.row_disagreement(runs)
     assert found is not None
-    assert map_stability_service.row_disagreement(runs[::-1]) is found
+    assert row_analysis.row_disagreement(runs[::-1]) is found
     middle, _ = map_stability.spread(found)
     said = texts(page)
     assert f"Disagreement of these 3 fits on a row: median **{number(middle, 2)}**" in said
@@ -241,7 +240,7 @@ def test_of_many_seeds_only_the_maps_that_are_drawn_are_loaded(
     open_page: OpenPage, swept: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = [job.id for job in sweeps.sweep_by_id(swept)[swept]]
-    map_stability_service.row_disagreement(runs)  # once for all
+    row_analysis.row_disagreement(runs)  # once for all
     loaded: list[str] = []
     load = fitted_maps.model
     monkeypatch.setattr(repeated_fits, "MOST_MAPS", 2)

@@ -22,7 +22,6 @@ from app.analysis.map.selections import (
 )
 from app.components.map import row_focus, selection_panel
 from app.services import fitted_maps, row_analysis, server
-from app.state.session import session
 from lvmcore.data import Dataset
 from lvmcore.errors import ConfigError, DataError
 from tests.app.conftest import OpenPage
@@ -255,15 +254,6 @@ def test_found_rows_become_the_selection_and_undo_goes_back(
     named(page.main.button, "Undo").click().run()
     assert page.session_state["latent.selection"] == {fitted: None}
     assert named(page.main.button, "Undo").disabled
-
-
-def test_undo_clicked_once_too_often_does_nothing(session_state: dict[str, object]) -> None:
-    """The second click of two quick ones comes before the button is drawn disabled."""
-    session.selection["run"] = RowFilter(None, "contains", "a")
-    session.selection.undo("run")
-    session.selection.undo("run")
-    assert session.selection["run"] is None
-    assert not session.selection.can_undo("run")
 
 
 def test_a_click_on_a_selected_row_looks_at_it(session_state: dict[str, object]) -> None:

@@ -16,7 +16,7 @@ from app.analysis.map.map_axes import positions
 from app.analysis.map.reconstruction import MapPoint
 from app.components.map import canvas, map_chart, relevance_panel
 from app.components.map.reconstruction_panel import _set_coordinate
-from app.services import fitted_maps, scores
+from app.services import fitted_maps, run_exports, scores
 from app.state.session import session
 from app.state.widgets import map_widget_key
 from lvmcore.data import Dataset
@@ -181,5 +181,5 @@ def test_the_files_have_the_shown_view(run: str, view: LatentProjection) -> None
     np.testing.assert_allclose(read[["view1", "view2"]], view.points(opened(run).mean))
     table = pd.read_parquet(io.BytesIO(fitted_maps.embedding_parquet(run)))
     assert "view1" not in table
-    picture = fitted_maps.map_file(run, view, "svg", sd_behind=True)
-    assert picture != fitted_maps.map_file(run, raw(run), "svg", sd_behind=True)
+    picture = run_exports.map_file(run, view, "svg", sd_behind=True)
+    assert picture != run_exports.map_file(run, raw(run), "svg", sd_behind=True)

@@ -3,7 +3,7 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.services import fitted_maps, tables
+from app.services import fitted_maps, run_colours, run_exports, tables
 from app.state import choices
 from lvmcore.export.column_colours import PALETTES, CategoryColours, NumberColours
 from tests.app.conftest import OpenPage, fitted_run
@@ -19,9 +19,9 @@ def wine(shared_home: object) -> str:
 
 @pytest.fixture
 def run(wine: str) -> str:
-    for column in list(fitted_maps.column_colours(wine)):
+    for column in list(run_colours.column_colours(wine)):
         for default in (CategoryColours(), NumberColours()):
-            fitted_maps.choose_colours(wine, column, default)
+            run_colours.choose_colours(wine, column, default)
     return wine
 
 
@@ -43,7 +43,7 @@ def test_a_palette_is_shown_at_once_and_kept_with_the_run(open_page: OpenPage, r
     page.selectbox(key=f"latent:{run}:colours palette {label}").set_value("Tableau 10").run()
     assert not page.exception
     assert colours(page) == set(PALETTES["Tableau 10"][:3])
-    assert fitted_maps.column_colours(run) == {label: CategoryColours("Tableau 10")}
+    assert run_colours.column_colours(run) == {label: CategoryColours("Tableau 10")}
     assert colours(open_page("latent", run=run)) == set(PALETTES["Tableau 10"][:3])
 
 
@@ -57,14 +57,14 @@ def test_a_category_has_its_own_colour_until_it_is_removed(open_page: OpenPage, 
     page.color_picker(key=key).set_value("#abcdef").run()
     assert not page.exception
     assert "#abcdef" in colours(page)
-    style = fitted_maps.class_style(run)
+    style = run_colours.class_style(run)
     assert style is not None
     assert style.colours.own == ((first, "#abcdef"),)
-    plain = fitted_maps.map_file(run, (0, 1), "svg", sd_behind=False)
+    plain = run_exports.map_file(run, (0, 1), "svg", sd_behind=False)
     assert b"#abcdef" in plain
     page.button(key=f"latent:{run}:colours reset {label}").click().run()
     assert "#abcdef" not in colours(page)
-    assert b"#abcdef" not in fitted_maps.map_file(run, (0, 1), "svg", sd_behind=False)
+    assert b"#abcdef" not in run_exports.map_file(run, (0, 1), "svg", sd_behind=False)
 
 
 def test_numbers_have_a_scale_a_transform_and_ends(open_page: OpenPage, run: str) -> None:
@@ -79,7 +79,7 @@ def test_numbers_have_a_scale_a_transform_and_ends(open_page: OpenPage, run: str
     (after,) = scenes(page)
     assert f"{column}, middle 13" in after.legend
     assert after.looks != before.looks
-    assert fitted_maps.column_colours(run)[column] == NumberColours(
+    assert run_colours.column_colours(run)[column] == NumberColours(
         transform="diverging", centre=13.0
     )
     page.number_input(key=f"latent:{run}:colours low {column}").set_value(14.0).run()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.services import caching, fit_replay, fitted_maps, run_exports, server
+from app.services import caching, fit_replay, run_colours, run_exports, server
 from app.views.latent.fit_replay import replay_scene
 from lvmcore.runs import Store
 from tests.app.components.map.test_measured_colours import ran
@@ -61,7 +61,7 @@ def test_the_maps_are_taken_away_as_an_animation(run: str, open_page: OpenPage) 
 def test_the_axes_hold_every_map_and_stay(run: str) -> None:
     film = fit_replay.fit_replay(run)
     assert film is not None
-    classes = fitted_maps.class_style(run)
+    classes = run_colours.class_style(run)
     scenes = [replay_scene(film, step, classes, dark=False) for step in film.frames]
     for axis, side in (("xAxis", 0), ("yAxis", 1)):
         ((low, high),) = {(one[axis]["min"], one[axis]["max"]) for one in scenes}

@@ -231,14 +231,18 @@ def test_what_was_drawn_on_an_earlier_map_is_let_go_of(open_page: OpenPage, labe
     drawn = Region((0, 1), (((0.0, 0.0), (1.0, 0.0), (1.0, 1.0)),))
     found = RowFilter(None, "contains", "1")
     page.session_state["latent.selection"] = {labelled: drawn}
-    page.session_state["latent.selections_before"] = {labelled: (None, found, drawn)}
+    page.run()
+    page.session_state["latent.selection"] = {labelled: found}
+    page.run()
+    page.session_state["latent.selection"] = {labelled: drawn}
     page.run()
     assert page.session_state["latent.selection"] == {labelled: drawn}
     page.session_state["latent.attempt"] = {labelled: fitted_maps.attempt(labelled) - 1}
     page.run()
     assert not page.exception
     assert page.session_state["latent.selection"] == {labelled: None}
-    assert page.session_state["latent.selections_before"] == {labelled: (None, found)}
+    earlier = page.session_state["latent.views.earlier"][labelled]
+    assert [one.selection for one in earlier] == [None, None, found]
 
 
 def test_a_row_found_by_its_name_is_marked_and_decoded(open_page: OpenPage, labelled: str) -> None:

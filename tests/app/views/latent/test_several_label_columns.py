@@ -16,7 +16,7 @@ from app.analysis.map.heatmaps import HeatmapRequest, heatmap
 from app.analysis.map.reconstruction import reconstruct
 from app.analysis.tables import model_cards
 from app.analysis.tables.model_cards import map_card, refusal
-from app.components.map import map_controls
+from app.components.map import map_options
 from app.figures import live_charts, snapshot_charts
 from app.figures.row_panels import relevance_figure
 from app.services import fitted_maps, runs, server, tables
@@ -274,7 +274,7 @@ def test_labels_that_begin_alike_are_told_apart(open_page: OpenPage, shared_home
     rows = frame().rename(columns={"species": alike[0], "sex": alike[1]})
     features = ["length", "width", "mass", "depth"]
     dataset = Table.from_frame(rows, name="alike").dataset(features=features, label=alike)
-    colours = map_controls.colour_options(dataset)
+    colours = map_options.colour_options(dataset)
     assert len(set(colours.values())) == len(colours)
     found = fitted_run(dataset, "ldgd", {"n_components": 2, "max_iter": 5})
     page = upload(open_page("new_rows", run=found), widget_key("new_rows", "upload"), rows)

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.services import fitted_maps, progress, server
+from app.services import progress, run_exports, server
 from app.services import runs as runs_service
 from app.state.session import session
 from app.views.runs import page as view
@@ -280,5 +280,5 @@ def test_the_files_are_what_they_say(store: Store, three: list[str]) -> None:
     curves = pd.read_csv(io.BytesIO(progress.curves_csv(three[:2])))
     assert curves["run_id"].unique().tolist() == three[:2]
     for form, start in (("png", b"\x89PNG"), ("svg", b"<?xml")):
-        content = fitted_maps.map_file(three[0], (1, 0), form, sd_behind=True)  # type: ignore[arg-type]
+        content = run_exports.map_file(three[0], (1, 0), form, sd_behind=True)  # type: ignore[arg-type]
         assert content.startswith(start)

@@ -18,7 +18,7 @@ from lvmcore.runs.event_log import truncate_events
 from lvmcore.runs.job import now
 from lvmcore.runs.job_folder import JobFolder
 from lvmcore.runs.job_state import JobState
-from lvmcore.runs.saved_selections import SavedSelection
+from lvmcore.runs.saved_items import SavedSelection
 from tests.unit.lvmcore.jobs.waiting import finished
 
 Submit = Callable[..., str]

@@ -19,7 +19,7 @@ from lvmcore.errors import ConfigError, DataError
 from lvmcore.jobs import launcher as launcher_module
 from lvmcore.jobs.launcher import Launcher
 from lvmcore.runs import JobSpec, Store
-from lvmcore.runs.saved_selections import SavedSelection
+from lvmcore.runs.saved_items import SavedSelection, SavedView
 from tests.unit.lvmcore.jobs.waiting import until
 from tests.unit.lvmcore.runs.fitting import ran
 
@@ -50,6 +50,7 @@ def test_folders_and_files_are_the_owner_s_alone(tmp_path: Path, dataset: Datase
         launcher.close()
     store.rename(run, "named")
     store.selections.save(run, SavedSelection("some", {"rows": [1]}))
+    store.views.save(run, SavedView("some", {"colour": "label"}))
     store.cancel(store.submit(spec))
     modes = {
         str(path.relative_to(tmp_path)): stat.S_IMODE(path.stat().st_mode)
@@ -119,6 +120,7 @@ def test_every_change_of_a_store_that_cannot_be_written_is_refused_with_a_senten
         "rename": lambda: store.rename(run, "named"),
         "annotate": lambda: store.annotate(run, "a note"),
         "select": lambda: store.selections.save(run, SavedSelection("some", {"rows": [1]})),
+        "view": lambda: store.views.save(run, SavedView("some", {"colour": "label"})),
         "submit": lambda: store.submit(store.get(run).spec),
         "put": lambda: store.datasets.put(other),
         "delete": lambda: store.delete(run),

@@ -1,0 +1,72 @@
+"""The history of the view: steps, undo, redo, and what is no step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import streamlit
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.analysis.map.map_view import MapView
+from app.state.session import session
+from app.state.view_history import ViewHistory
+
+VIEWS = [MapView((0, 1), colour=f"column {i}") for i in range(80)]
+
+
+def test_steps_are_undone_and_redone(session_state: dict[str, object]) -> None:
+    a, b, c = VIEWS[:3]
+    for view in (a, b, b, c):
+        session.views["run"] = view
+    assert session.views.undo("run") == b
+    assert session.views.undo("run") == a
+    assert session.views.undo("run") is None  # the second click of two quick ones
+    assert (session.views.can_undo("run"), session.views.can_redo("run")) == (False, True)
+    assert session.views.redo("run") == b
+    session.views["run"] = a
+    assert not session.views.can_redo("run")
+    assert session.views.redo("run") is None
+    assert session.views.undo("run") == b
+    assert session.views["other"] is None
+
+
+def test_fifty_steps_are_kept(session_state: dict[str, object]) -> None:
+    for view in VIEWS:
+        session.views["run"] = view
+    for view in reversed(VIEWS[29:-1]):
+        assert session.views.undo("run") == view
+    assert not session.views.can_undo("run")
+
+
+def test_the_point_and_the_zoom_are_no_steps_and_come_back(
+    session_state: dict[str, object],
+) -> None:
+    first, second = VIEWS[:2]
+    session.views["run"] = first
+    clicked = replace(first, row=4, zoom=((0, 1), (0, 1)))
+    session.views["run"] = clicked
+    assert not session.views.can_undo("run")
+    session.views["run"] = second
+    assert session.views.undo("run") == clicked
+    session.views.replace("run", lambda view: replace(view, zoom=None))
+    assert session.views["run"] == replace(first, row=4)
+
+
+@given(st.lists(st.sampled_from([*VIEWS[:4], "undo", "redo"]), max_size=40))
+def test_undo_then_redo_is_the_state_before(steps: list[MapView | str]) -> None:
+    history = ViewHistory("history")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(streamlit, "session_state", {})
+        for step in steps:
+            before = history["run"]
+            if step == "undo" and history.undo("run") is not None:
+                assert history.redo("run") == before == history["run"]
+                history.undo("run")
+            elif step == "redo" and history.redo("run") is not None:
+                after = history["run"]
+                assert history.undo("run") == before
+                assert history.redo("run") == after
+            elif isinstance(step, MapView):
+                history["run"] = step
