@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from app.analysis.map import view_text as module
 from app.analysis.map.map_view import (
     BEST,
+    DECODED_MEAN,
     NO_BACKGROUND,
     OF_ONE_COLUMN,
     MapOptions,
@@ -45,8 +46,14 @@ OPTIONS = MapOptions(
     dimensions=3,
     best=PROJECTION,
     colours={"label": "label: town", "column höhe <b>": "höhe <b>", "": "one colour"},
-    backgrounds={NO_BACKGROUND: 0, OF_ONE_COLUMN: 0, "class probability": 3, "class entropy": 1},
-    drawn=(OF_ONE_COLUMN, "class probability"),
+    backgrounds={
+        NO_BACKGROUND: 0,
+        OF_ONE_COLUMN: 0,
+        DECODED_MEAN: 0,
+        "class probability": 3,
+        "class entropy": 1,
+    },
+    drawn=(OF_ONE_COLUMN, DECODED_MEAN, "class probability"),
     columns=4,
     sizes=["width", "höhe <b>"],
     shapes=["town"],
@@ -78,6 +85,7 @@ views = st.builds(
     background=st.sampled_from([*OPTIONS.backgrounds]),
     column=st.none() | st.integers(0, 3),
     noise=st.booleans(),
+    contours=st.booleans(),
     label=st.integers(0, 2),
     at_point=st.booleans(),
     ellipses=st.booleans(),
