@@ -101,7 +101,7 @@ def selection_mask(run: str, selection: Selection) -> NDArray[np.bool_]:
     Raises:
         DataError: the run has no model, or its dataset does not exist.
     """
-    from app.analysis.map.selections import selected_rows
+    from app.analysis.map.selection_masks import selected_rows
 
     return selected_rows(
         selection, fitted_maps.model(run).embedding_.mean, fitted_maps.fitted_dataset(run)
@@ -128,7 +128,8 @@ def saved_selections(run: str) -> tuple[LoadedSelection, ...]:
 
 @cached(max_entries=32)
 def _saved_selections(run: str, stamp: tuple[int, int, int] | None) -> tuple[LoadedSelection, ...]:
-    from app.analysis.map.selections import from_json, selected_rows
+    from app.analysis.map.selection_masks import selected_rows
+    from app.analysis.map.selections import from_json
 
     del stamp  # part of the key: time and size of the file
     mean, dataset = fitted_maps.model(run).embedding_.mean, fitted_maps.fitted_dataset(run)

@@ -12,12 +12,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.analysis.map.regions import Region
+from app.analysis.map.selection_masks import selected_rows
 from app.analysis.map.selections import (
     RowFilter,
     Selection,
     describe_selection,
     from_json,
-    selected_rows,
     to_json,
 )
 from app.components.map import row_focus, selection_panel
@@ -186,7 +186,7 @@ def test_saved_selections_are_counted_once_until_one_changes(
         asked.append(selection)
         return selected_rows(selection, *rest)
 
-    monkeypatch.setattr("app.analysis.map.selections.selected_rows", count)
+    monkeypatch.setattr("app.analysis.map.selection_masks.selected_rows", count)
     assert row_analysis.saved_selections(fitted) == first
     assert asked == []
     row_analysis.delete_selection(fitted, "nonsense")
