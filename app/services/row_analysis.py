@@ -17,6 +17,8 @@ from lvmcore.runs.saved_selections import SavedSelection, selections_stamp
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from app.analysis.map.column_bins import ColumnBins
+    from app.analysis.map.cross_filter import CrossFilter
     from app.analysis.map.fitted_map import FittedMap
     from app.analysis.map.neighbours import NearestRows
     from app.analysis.map.region_probability import RegionProbability
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = [
     "LoadedSelection",
     "RowNeighbours",
+    "column_bins",
+    "cross_filter",
     "current_selection_mask",
     "delete_selection",
     "latent_weights",
@@ -112,6 +116,37 @@ def current_selection_mask(fitted_map: FittedMap) -> NDArray[np.bool_] | None:
     """Boolean mask of the session's selection on a map, [N]; None without a selection."""
     selection = session.selection[fitted_map.run]
     return None if selection is None else selection_mask(fitted_map.run, selection)
+
+
+def cross_filter(fitted_map: FittedMap, columns: tuple[str, ...]) -> CrossFilter:
+    """Charts of columns of a map's table under the session's selection.
+
+    Args:
+        fitted_map: the run.
+        columns: names of columns, ``MOST_CHARTS`` at most.
+
+    Raises:
+        KeyError: the table has no such column.
+    """
+    from app.analysis.map import cross_filter
+
+    run, dataset = fitted_map.run, fitted_map.dataset
+    bins = [column_bins(dataset, name) for name in columns]
+    return cross_filter.cross_filter(
+        session.selection[run], bins, len(dataset), lambda term: selection_mask(run, term)
+    )
+
+
+@cached(max_entries=64)
+def column_bins(dataset: Dataset, name: str) -> ColumnBins:
+    """The bars of a column of a table, with the bar of each row.
+
+    Raises:
+        KeyError: the table has no such column.
+    """
+    from app.analysis.map import column_bins
+
+    return column_bins.column_bins(dataset, name)
 
 
 def saved_selections(run: str) -> tuple[LoadedSelection, ...]:
@@ -202,15 +237,24 @@ def residuals(run: str) -> Residuals:
 
 
 @cached(max_entries=32)
-def probability_in_region(run: str, region: Region) -> RegionProbability:
+def probability_in_region(
+    run: str, region: Region, others: Selection | None = None
+) -> RegionProbability:
     """Posterior probability of each row of a fit to lie in a region of the map.
 
+    Args:
+        run: id of the run.
+        region: the region.
+        others: the rows to consider; None considers all.
+
     Raises:
-        DataError: the run has no model.
+        DataError: the run has no model, or its dataset does not exist.
     """
     from app.analysis.map import region_probability
 
-    return region_probability.probability_in_region(region, fitted_maps.model(run).embedding_)
+    among = None if others is None else selection_mask(run, others)
+    posterior = fitted_maps.model(run).embedding_
+    return region_probability.probability_in_region(region, posterior, among)
 
 
 def latent_weights(run: str) -> NDArray[np.float64]:

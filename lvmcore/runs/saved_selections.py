@@ -1,7 +1,7 @@
 """Named selections of rows, saved with a run.
 
-A selection is a JSON object with a name; its keys are defined by the caller, except "axes": the
-latent dimensions of a selection that was drawn on the map.
+A selection is a JSON object with a name; its keys are defined by the caller, except "axes", at any
+depth: the latent dimensions of a region that was drawn on the map.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class SavedSelection:
 
     @property
     def drawn(self) -> bool:
-        """Whether it is a region of the map, and so invalid for another map."""
-        return "axes" in self.content
+        """Whether it has a region of the map, and so is invalid for another map."""
+        return _has_key(self.content, "axes")
 
     def __post_init__(self) -> None:
         name = " ".join(self.name.split())
@@ -62,6 +62,20 @@ class SavedSelection:
                 "fewer, or as a box."
             )
         object.__setattr__(self, "name", name)
+
+
+def _has_key(content: Any, key: str) -> bool:
+    """Whether JSON has an object with a key, at any depth."""
+    remaining = [content]
+    while remaining:
+        one = remaining.pop()
+        if isinstance(one, Mapping):
+            if key in one:
+                return True
+            remaining.extend(one.values())
+        elif isinstance(one, list):
+            remaining.extend(one)
+    return False
 
 
 def read_selections(path: Path) -> tuple[SavedSelection, ...]:

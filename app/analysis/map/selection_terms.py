@@ -16,6 +16,7 @@ __all__ = [
     "column_term",
     "combined",
     "operator_of",
+    "region_and_others",
     "terms_of",
     "with_column_term",
     "with_operator",
@@ -87,6 +88,16 @@ def with_region(selection: Selection | None, region: Region) -> Selection:
             if isinstance(term, Region):
                 return _replaced(selection, position, region)
     return with_term(selection, region)
+
+
+def region_and_others(selection: Selection | None) -> tuple[Region, Selection | None] | None:
+    """The only region of a selection, and its other terms; None where AND does not join them."""
+    terms = terms_of(selection)
+    regions = [one for one in terms if isinstance(one, Region)]
+    others = tuple(one for one in terms if not isinstance(one, Region))
+    if len(regions) != 1 or (others and operator_of(selection) == "or"):
+        return None
+    return regions[0], combined("and", others)
 
 
 def column_term(selection: Selection | None, column: str) -> int | None:

@@ -24,7 +24,6 @@ from lvmcore.projection import BEST_VIEW, LatentProjection
 __all__ = [
     "MOST_CONDITIONS",
     "MOST_NESTED",
-    "NUMBER_TESTS",
     "TEXT_TESTS",
     "Between",
     "Bound",
@@ -45,11 +44,8 @@ __all__ = [
 Test = Literal[
     "contains", "is", "at least", "at most", "more than", "less than", "equal to", "missing"
 ]
-#: Conditions for a column of text, and for a column of numbers or dates.
+#: Conditions for a column of text.
 TEXT_TESTS: tuple[Test, ...] = ("contains", "is", "missing")
-NUMBER_TESTS: tuple[Test, ...] = (
-    "at least", "at most", "more than", "less than", "equal to", "missing",
-)  # fmt: skip
 #: Conditions of a selection at most, and levels of parentheses.
 MOST_CONDITIONS, MOST_NESTED = 200, 30
 

@@ -27,6 +27,8 @@ from app.analysis.map.map_axes import (
 from app.analysis.map.reconstruction import MapPoint
 from app.analysis.map.regions import Region
 from app.analysis.map.row_colours import Colouring, NumericColours, group_of_rows
+from app.analysis.map.selection_terms import with_region
+from app.analysis.map.selections import regions_of
 from app.components.map.canvas import (
     ClickedPoint,
     ClickedRow,
@@ -52,7 +54,7 @@ from app.components.map.measured_colours import (
 )
 from app.components.map.row_appearance import Appearance, row_appearance
 from app.components.map.row_focus import focus_held_out_row, focus_row
-from app.components.map.side_panel import POINT, SELECTION, open_tab
+from app.components.map.side_panel import COLUMNS, POINT, SELECTION, is_open, open_tab
 from app.figures import canvas_scene, density, latent_map, row_traces
 from app.figures.canvas_scene import ELLIPSE_SD, Scene
 from app.formatting import count, markdown, number, shortened
@@ -137,8 +139,11 @@ def _handle_event(fitted_map: FittedMap, choices: MapChoices, event: MapEvent) -
     """Store the selection or the point of an event."""
     match event:
         case DrawnPolygon(corners):
-            session.selection[fitted_map.run] = Region(choices.axes, (corners,))
-            open_tab(fitted_map, SELECTION)
+            region = Region(choices.axes, (corners,))
+            selection = session.selection[fitted_map.run]
+            session.selection[fitted_map.run] = with_region(selection, region)
+            if not is_open(fitted_map, COLUMNS):  # whose charts show the selection, too
+                open_tab(fitted_map, SELECTION)
         case ClickedRow(row) if row < len(fitted_map.mean):
             focus_row(fitted_map, row)
         case ClickedRow(row):
@@ -324,8 +329,8 @@ def _inducing(fitted_map: FittedMap, choices: MapChoices) -> dict[str, NDArray[n
 
 
 def _outlines(choices: MapChoices) -> tuple[tuple[tuple[float, float], ...], ...]:
-    drawn = choices.selection
-    return drawn.polygons if isinstance(drawn, Region) and drawn.axes == choices.axes else ()
+    drawn = (one for one in regions_of(choices.selection) if one.axes == choices.axes)
+    return tuple(polygon for one in drawn for polygon in one.polygons)
 
 
 def _marked(fitted_map: FittedMap, view: View) -> tuple[float, float] | None:
@@ -382,7 +387,8 @@ def _caption(
         )
     sentences.append(
         "Click a row or any point to see its reconstruction. Box, lasso and zoom are in the "
-        "toolbar on the map; drag with Shift for a lasso, turn the wheel with Ctrl to zoom."
+        "toolbar on the map; drag with Shift for a lasso, turn the wheel with Ctrl to zoom. A box "
+        "or lasso replaces the one before; conditions on columns stay."
     )
     return " ".join(sentences)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.reconstruction import MapPoint
-from app.analysis.map.regions import Region
+from app.analysis.map.selections import regions_of
 from app.components.map.side_panel import POINT, open_tab
 from app.services import fitted_maps, placement
 from app.state.session import session
@@ -52,10 +52,10 @@ def refresh_focus(fitted_map: FittedMap) -> None:
     """Update the point and remove stale regions after the map has changed.
 
     A resumed run has another map, on which the row of the point has moved, and earlier regions
-    hold other rows.
+    hold other rows: selections with one are removed.
     """
     if session.map_changed(fitted_map.run, fitted_maps.attempt(fitted_map.run)):
-        session.selection.remove(fitted_map.run, lambda one: isinstance(one, Region))
+        session.selection.remove(fitted_map.run, lambda one: bool(regions_of(one)))
     point = session.point[fitted_map.run]
     if point is not None and point.held_out is not None:
         held = placement.held_out_rows(fitted_map.run)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.region_probability import SEED, RegionProbability
-from app.analysis.map.regions import Region
 from app.analysis.map.selection_contrast import ColumnContrast, ContrastRanking
+from app.analysis.map.selection_terms import region_and_others
 from app.analysis.map.selections import Selection, describe_selection
 from app.components.map.row_focus import focus_row, on_row_click
 from app.figures import paired_histograms
@@ -71,7 +71,10 @@ def selection_panel(fitted_map: FittedMap) -> None:
     """Draw the selected rows of the map, with the columns that differ most."""
     rows = _rows_of(fitted_map)
     if rows is None:
-        st.caption("No rows are selected. Draw a box or a lasso on the map, or find rows here.")
+        st.caption(
+            "No rows are selected. Draw a box or a lasso on the map, find rows here, or filter by "
+            "columns under Columns."
+        )
         return
     _head(rows)
     if rows.chosen.any():
@@ -153,7 +156,7 @@ def _head(rows: _SelectedRows) -> None:
             key=rows.key("clear"),
         )
     if n == 0:
-        st.info("No row lies inside. Draw around some rows, or clear the selection.")
+        st.info("No row is selected. Draw around some rows, or remove a condition.")
 
 
 def _table_of(rows: _SelectedRows) -> None:
@@ -165,7 +168,7 @@ def _table_of(rows: _SelectedRows) -> None:
     places = np.flatnonzero(rows.chosen)
     _table(_truncated(frame.head(most)), places, rows.key("rows"), rows.focus)
     if rows.inside is not None:
-        st.caption(_expected_rows(rows.inside))
+        st.caption(_expected_rows(rows.inside, len(rows.dataset)))
 
 
 def _largest_contrasts(ranking: ContrastRanking) -> str:
@@ -223,21 +226,23 @@ def _selection_table(
 
 
 def _region_probability(fitted_map: FittedMap, selection: Selection) -> RegionProbability | None:
-    """Posterior probability of rows to lie in a region, for a model with uncertainty."""
-    if not isinstance(selection, Region) or not fitted_map.model.capabilities.uncertainty:
+    """Posterior probability of rows to lie in the region of a selection, if it has one."""
+    parts = region_and_others(selection)
+    if parts is None or not fitted_map.model.capabilities.uncertainty:
         return None
-    return row_analysis.probability_in_region(fitted_map.run, selection)
+    return row_analysis.probability_in_region(fitted_map.run, *parts)
 
 
-def _expected_rows(inside: RegionProbability) -> str:
+def _expected_rows(inside: RegionProbability, n: int) -> str:
     """Expected number of rows inside the region, by the posterior."""
+    others = n > inside.considered
     text = (
         f"Latent positions are uncertain: by the posterior, {inside.expected:.1f} ± "
-        f"{inside.sd:.1f} rows lie inside (expected number ± sd; {inside.draws} draws of each "
-        f"row near an edge, seed {SEED}). The column {INSIDE} of the table and the file is the "
-        "probability of each row."
+        f"{inside.sd:.1f} rows {'that meet the other conditions ' if others else ''}lie inside "
+        f"(expected number ± sd; {inside.draws} draws of each row near an edge, seed {SEED}). The "
+        f"column {INSIDE} of the table and the file is the probability of each row."
     )
-    without = int(np.isnan(inside.probability).sum())
+    without = int(np.isnan(inside.probability).sum()) - (n - inside.considered)
     if without:
         text += f" It was computed for evenly spaced rows; {count(without, 'row')} have none."
     return text
