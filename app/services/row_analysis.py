@@ -17,8 +17,8 @@ from lvmcore.runs.saved_selections import SavedSelection, selections_stamp
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from app.analysis.map.column_bins import ColumnBins
-    from app.analysis.map.cross_filter import CrossFilter
+    from app.analysis.filters.column_bins import ColumnBins
+    from app.analysis.filters.cross_filter import CrossFilter
     from app.analysis.map.fitted_map import FittedMap
     from app.analysis.map.neighbours import NearestRows
     from app.analysis.map.region_probability import RegionProbability
@@ -128,7 +128,7 @@ def cross_filter(fitted_map: FittedMap, columns: tuple[str, ...]) -> CrossFilter
     Raises:
         KeyError: the table has no such column.
     """
-    from app.analysis.map import cross_filter
+    from app.analysis.filters import cross_filter
 
     run, dataset = fitted_map.run, fitted_map.dataset
     bins = [column_bins(dataset, name) for name in columns]
@@ -144,7 +144,7 @@ def column_bins(dataset: Dataset, name: str) -> ColumnBins:
     Raises:
         KeyError: the table has no such column.
     """
-    from app.analysis.map import column_bins
+    from app.analysis.filters import column_bins
 
     return column_bins.column_bins(dataset, name)
 

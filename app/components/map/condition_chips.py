@@ -6,15 +6,15 @@ from functools import partial
 
 import streamlit as st
 
-from app.analysis.map.fitted_map import FittedMap
-from app.analysis.map.selection_query import query_text
-from app.analysis.map.selection_terms import (
+from app.analysis.filters.query_text import query_text
+from app.analysis.filters.selection_terms import (
     operator_of,
     terms_of,
     with_operator,
     with_toggled_negation,
     without_term,
 )
+from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.selections import Not, Operator, Selection, regions_of
 from app.formatting import markdown, shortened
 from app.state.session import session

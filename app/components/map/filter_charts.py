@@ -19,13 +19,13 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from app.analysis.map.column_bins import ColumnBins
-from app.analysis.map.cross_filter import MOST_CHARTS, CrossFilter, FilterChart
+from app.analysis.filters.column_bins import ColumnBins
+from app.analysis.filters.cross_filter import MOST_CHARTS, CrossFilter, FilterChart
+from app.analysis.filters.selection_terms import column_term, terms_of, with_column_term
 from app.analysis.map.fitted_map import FittedMap
-from app.analysis.map.selection_terms import column_term, terms_of, with_column_term
 from app.analysis.map.selections import Between, Not, OneOf
 from app.figures.theme import accent, page_colours
-from app.formatting import count, distinct_titles, number, shortened
+from app.formatting import count, distinct_titles, shortened
 from app.services import row_analysis
 from app.state.session import session
 from app.state.widgets import map_widget_key, widget_value
@@ -49,16 +49,22 @@ def filter_charts(fitted_map: FittedMap) -> None:
     """Draw the choice of columns and their charts."""
     names = [str(name) for name in fitted_map.dataset.frame.columns]
     titles = dict(zip(names, distinct_titles(shortened(name, 60) for name in names), strict=True))
-    chosen = st.multiselect(
+    with st.popover(
         "Filter by columns",
-        names,
-        default=_first_columns(fitted_map, names),
-        format_func=titles.__getitem__,
-        max_selections=MOST_CHARTS,
         help="Drag over a histogram or click categories to select rows. Each chart counts the "
         "rows that pass all other conditions.",
-        key=map_widget_key(fitted_map, "filter columns"),
-    )
+        key=map_widget_key(fitted_map, "filter choice"),
+        width="content",
+    ):
+        chosen = st.multiselect(
+            "Columns with a chart",
+            names,
+            default=_first_columns(fitted_map, names),
+            format_func=titles.__getitem__,
+            max_selections=MOST_CHARTS,
+            help=f"Up to {MOST_CHARTS} columns, each with a histogram or a bar chart.",
+            key=map_widget_key(fitted_map, "filter columns"),
+        )
     if not chosen:
         return
     found = row_analysis.cross_filter(fitted_map, tuple(chosen))
@@ -202,7 +208,7 @@ def _middle(bins: ColumnBins) -> float:
 
 def _written(bins: ColumnBins, value: float) -> str:
     if not bins.dates:
-        return number(float(value))
+        return f"{value:.6g}".replace("-", "−")
     moment = np.datetime64(round(float(value)), "s")
     short = bins.edges is not None and bins.edges[-1] - bins.edges[0] < 3 * 86_400
     return str(moment).replace("T", " ")[5:16] if short else str(moment)[:10]

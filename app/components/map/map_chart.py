@@ -27,7 +27,6 @@ from app.analysis.map.map_axes import (
 from app.analysis.map.reconstruction import MapPoint
 from app.analysis.map.regions import Region
 from app.analysis.map.row_colours import Colouring, NumericColours, group_of_rows
-from app.analysis.map.selection_terms import with_region
 from app.analysis.map.selections import regions_of
 from app.components.map.canvas import (
     ClickedPoint,
@@ -54,7 +53,8 @@ from app.components.map.measured_colours import (
 )
 from app.components.map.row_appearance import Appearance, row_appearance
 from app.components.map.row_focus import focus_held_out_row, focus_row
-from app.components.map.side_panel import COLUMNS, POINT, SELECTION, is_open, open_tab
+from app.components.map.selection_panel import select_region
+from app.components.map.side_panel import POINT, open_tab
 from app.figures import canvas_scene, density, latent_map, row_traces
 from app.figures.canvas_scene import ELLIPSE_SD, Scene
 from app.formatting import count, markdown, number, shortened
@@ -139,11 +139,7 @@ def _handle_event(fitted_map: FittedMap, choices: MapChoices, event: MapEvent) -
     """Store the selection or the point of an event."""
     match event:
         case DrawnPolygon(corners):
-            region = Region(choices.axes, (corners,))
-            selection = session.selection[fitted_map.run]
-            session.selection[fitted_map.run] = with_region(selection, region)
-            if not is_open(fitted_map, COLUMNS):  # whose charts show the selection, too
-                open_tab(fitted_map, SELECTION)
+            select_region(fitted_map, Region(choices.axes, (corners,)))
         case ClickedRow(row) if row < len(fitted_map.mean):
             focus_row(fitted_map, row)
         case ClickedRow(row):

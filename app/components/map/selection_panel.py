@@ -12,12 +12,14 @@ import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
 
+from app.analysis.filters.selection_terms import region_and_others, terms_of, with_region
 from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.region_probability import SEED, RegionProbability
+from app.analysis.map.regions import Region
 from app.analysis.map.selection_contrast import ColumnContrast, ContrastRanking
-from app.analysis.map.selection_terms import region_and_others
 from app.analysis.map.selections import Selection, describe_selection
 from app.components.map.row_focus import focus_row, on_row_click
+from app.components.map.side_panel import COLUMNS, SELECTION, is_open, open_tab
 from app.figures import paired_histograms
 from app.formatting import count, markdown, number, shortened
 from app.services import row_analysis
@@ -26,7 +28,13 @@ from app.state.widgets import map_widget_key, set_widget_value, widget_value
 from lvmcore.data import Dataset
 from lvmcore.export.tables import to_csv_bytes
 
-__all__ = ["MOST_SHOWN", "contrast_panel", "selected_rows_panel", "selection_panel"]
+__all__ = [
+    "MOST_SHOWN",
+    "contrast_panel",
+    "select_region",
+    "selected_rows_panel",
+    "selection_panel",
+]
 
 #: Most rows and cells of a selection on the page, and most characters of a cell; the file holds
 #: all.
@@ -67,6 +75,14 @@ class _SelectedRows:
         return _selection_table(self.dataset, self.chosen, self.inside)
 
 
+def select_region(fitted_map: FittedMap, region: Region) -> None:
+    """Select the rows of a region that was drawn on the map, and show them; for callbacks."""
+    run = fitted_map.run
+    session.selection[run] = with_region(session.selection[run], region)
+    if not is_open(fitted_map, COLUMNS):  # whose charts show the selection, too
+        open_tab(fitted_map, SELECTION)
+
+
 def selection_panel(fitted_map: FittedMap) -> None:
     """Draw the selected rows of the map, with the columns that differ most."""
     rows = _rows_of(fitted_map)
@@ -101,12 +117,18 @@ def _rows_of(fitted_map: FittedMap) -> _SelectedRows | None:
     return _SelectedRows(
         fitted_map.dataset,
         row_analysis.selection_mask(fitted_map.run, selection),
-        markdown(describe_selection(selection)),
+        markdown(_description(selection)),
         key=partial(map_widget_key, fitted_map),
         clear=partial(session.selection.set, fitted_map.run, None),
         inside=_region_probability(fitted_map, selection),
         focus=partial(focus_row, fitted_map),
     )
+
+
+def _description(selection: Selection) -> str:
+    """The condition of a selection; of several conditions their number, as the chips show them."""
+    terms = terms_of(selection)
+    return describe_selection(selection) if len(terms) == 1 else f"by {len(terms)} conditions"
 
 
 def selected_rows_panel(

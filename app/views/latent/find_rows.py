@@ -6,8 +6,8 @@ from typing import Literal
 
 import streamlit as st
 
+from app.analysis.filters.selection_terms import with_term
 from app.analysis.map.fitted_map import FittedMap
-from app.analysis.map.selection_terms import with_term
 from app.analysis.map.selections import (
     TEXT_TESTS,
     Between,

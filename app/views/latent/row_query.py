@@ -6,9 +6,9 @@ from functools import partial
 
 import streamlit as st
 
+from app.analysis.filters.query_parser import LONGEST_QUERY, column_kinds, parse_query
+from app.analysis.filters.query_text import query_text
 from app.analysis.map.fitted_map import FittedMap
-from app.analysis.map.query_parser import LONGEST_QUERY, column_kinds, parse_query
-from app.analysis.map.selection_query import query_text
 from app.analysis.map.selections import Selection, regions_of
 from app.formatting import grouped, markdown
 from app.state.session import session

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.analysis.map.column_bins import ColumnBins
-from app.analysis.map.selection_terms import column_term, operator_of, terms_of
+from app.analysis.filters.column_bins import ColumnBins
+from app.analysis.filters.selection_terms import column_term, operator_of, terms_of
 from app.analysis.map.selections import Between, Not, OneOf, Operator, Selection
 
 __all__ = ["MOST_CHARTS", "CrossFilter", "FilterChart", "cross_filter"]

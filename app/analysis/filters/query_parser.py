@@ -1,4 +1,4 @@
-"""The selection of a query, by a parser of its own; the grammar is in ``selection_query``. Pure.
+"""The selection of a query, by a parser of its own; the grammar is in ``query_text``. Pure.
 
 Nothing of the text is executed, and its length and depth are limited.
 """
@@ -15,8 +15,8 @@ from typing import Any, Literal, NoReturn
 
 import pandas as pd
 
+from app.analysis.filters.query_text import RESERVED_WORDS, SYMBOLS, column_name
 from app.analysis.map.regions import Region
-from app.analysis.map.selection_query import RESERVED_WORDS, SYMBOLS, column_name
 from app.analysis.map.selections import (
     MOST_CONDITIONS,
     MOST_NESTED,
