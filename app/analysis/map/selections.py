@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from app.analysis.map.map_axes import View, shown_dimensions
-from app.analysis.map.regions import Region
+from app.analysis.map.regions import Polygon, Region
 from app.formatting import number, shortened
 from lvmcore.errors import DataError
 from lvmcore.projection import BEST_VIEW, LatentProjection
@@ -37,6 +37,7 @@ __all__ = [
     "describe_selection",
     "from_json",
     "is_number",
+    "polygons_on",
     "regions_of",
     "to_json",
 ]
@@ -117,6 +118,12 @@ Selection = Region | RowFilter | Between | OneOf | Not | Combination
 def regions_of(selection: Selection | None) -> tuple[Region, ...]:
     """The distinct regions of a selection, in order; a query names them by their number."""
     return tuple(dict.fromkeys(_regions(selection)))
+
+
+def polygons_on(selection: Selection | None, axes: View) -> tuple[Polygon, ...]:
+    """The polygons of a selection that were drawn on some axes."""
+    drawn = (one for one in regions_of(selection) if one.axes == axes)
+    return tuple(polygon for one in drawn for polygon in one.polygons)
 
 
 def _regions(selection: Selection | None) -> Iterator[Region]:

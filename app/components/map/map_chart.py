@@ -27,7 +27,7 @@ from app.analysis.map.map_axes import (
 from app.analysis.map.reconstruction import MapPoint
 from app.analysis.map.regions import Region
 from app.analysis.map.row_colours import Colouring, NumericColours, group_of_rows
-from app.analysis.map.selections import regions_of
+from app.analysis.map.selections import polygons_on
 from app.components.map.canvas import (
     ClickedPoint,
     ClickedRow,
@@ -110,7 +110,7 @@ def map_chart(fitted_map: FittedMap, choices: MapChoices) -> None:
             grid=grid,
             density=_density(fitted_map, choices, points, visible),
             inducing=_inducing(fitted_map, choices),
-            outlines=_outlines(choices),
+            outlines=polygons_on(choices.selection, choices.axes),
             marked=_marked(fitted_map, choices.axes),
             height=TALLEST,
             reserved=RESERVED,
@@ -322,11 +322,6 @@ def _inducing(fitted_map: FittedMap, choices: MapChoices) -> dict[str, NDArray[n
     return {
         path: positions(Z, choices.axes) for path, Z in fitted_map.model.inducing_inputs_.items()
     }
-
-
-def _outlines(choices: MapChoices) -> tuple[tuple[tuple[float, float], ...], ...]:
-    drawn = (one for one in regions_of(choices.selection) if one.axes == choices.axes)
-    return tuple(polygon for one in drawn for polygon in one.polygons)
 
 
 def _marked(fitted_map: FittedMap, view: View) -> tuple[float, float] | None:
