@@ -23,6 +23,8 @@ __all__ = ["MOST_BARS", "MOST_LEVELS", "ColumnBins", "column_bins"]
 
 #: Bars of a histogram at most, and about how many there are; levels with a bar of their own.
 MOST_BARS, BARS, MOST_LEVELS = 32, 24, 8
+#: Below this the number halfway between two integers is exact.
+_EXACT_HALVES = 2.0**51
 _EPOCH = datetime(1970, 1, 1)  # dates are in UTC, without a time zone
 #: Steps between the ends of bars of dates, in seconds, up to a day; then whole days.
 _DATE_STEPS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 10_800.0, 21_600.0, 43_200.0, 86_400.0)
@@ -160,7 +162,7 @@ def _histogram(name: str, values: FloatArray, *, dates: bool) -> ColumnBins:
         finite = np.zeros(1)
     low, high = float(finite.min()), float(finite.max())
     whole = not dates and bool((finite == np.round(finite)).all())
-    single = whole and high - low < BARS
+    single = whole and high - low < BARS and max(-low, high) < _EXACT_HALVES
     edges = np.arange(low - 0.5, high + 1.0) if single else _round_edges(low, high, dates, whole)
     bars = len(edges) - 1
     bar = np.full(len(values), bars, dtype=np.uint8)

@@ -28,7 +28,7 @@ from app.figures.theme import accent, page_colours
 from app.formatting import count, distinct_titles, shortened
 from app.services import row_analysis
 from app.state.session import session
-from app.state.widgets import map_widget_key, widget_value
+from app.state.widgets import map_widget_key, set_widget_value, widget_value
 
 __all__ = ["MOST_LIVE_ROWS", "filter_charts", "filter_data", "handle_brush"]
 
@@ -49,6 +49,7 @@ def filter_charts(fitted_map: FittedMap) -> None:
     """Draw the choice of columns and their charts."""
     names = [str(name) for name in fitted_map.dataset.frame.columns]
     titles = dict(zip(names, distinct_titles(shortened(name, 60) for name in names), strict=True))
+    kept = map_widget_key(fitted_map, "filter columns kept")  # while the tab is closed
     with st.popover(
         "Filter by columns",
         help="Drag over a histogram or click categories to select rows. Each chart counts the "
@@ -59,12 +60,13 @@ def filter_charts(fitted_map: FittedMap) -> None:
         chosen = st.multiselect(
             "Columns with a chart",
             names,
-            default=_first_columns(fitted_map, names),
+            default=widget_value(kept) or _first_columns(fitted_map, names),
             format_func=titles.__getitem__,
             max_selections=MOST_CHARTS,
             help=f"Up to {MOST_CHARTS} columns, each with a histogram or a bar chart.",
             key=map_widget_key(fitted_map, "filter columns"),
         )
+    set_widget_value(kept, chosen)
     if not chosen:
         return
     found = row_analysis.cross_filter(fitted_map, tuple(chosen))
@@ -81,16 +83,16 @@ def filter_charts(fitted_map: FittedMap) -> None:
 
 
 def _first_columns(fitted_map: FittedMap, names: list[str]) -> list[str]:
-    """The columns with the largest contrast of a selection; the labels and the first features."""
-    dataset = fitted_map.dataset
-    first = [name for name in dataset.label_columns if name in names]
+    """Columns with a condition and labels; then by the contrast of a selection, or features."""
+    dataset, selection = fitted_map.dataset, session.selection[fitted_map.run]
+    first = [name for name in names if column_term(selection, name) is not None]
+    first += [name for name in dataset.label_columns if name in names][:1]
     selected = row_analysis.current_selection_mask(fitted_map)
     ranking = None if selected is None else row_analysis.rank_columns(dataset, selected)
     if ranking is not None:
-        ranked = [one.name for one in ranking.columns if one.name in names]
-        return list(dict.fromkeys([*first[:1], *ranked]))[:FIRST_CHARTS]
-    features = [name for name in dataset.feature_names if name in names]
-    return list(dict.fromkeys([*first, *features, *names]))[:FIRST_CHARTS]
+        first += [one.name for one in ranking.columns if one.name in names]
+    first += [name for name in dataset.feature_names if name in names]
+    return list(dict.fromkeys([*first, *names]))[:FIRST_CHARTS]
 
 
 def _on_brush(fitted_map: FittedMap, key: str) -> None:
