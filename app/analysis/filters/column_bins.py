@@ -133,22 +133,21 @@ def column_bins(dataset: Dataset, name: str) -> ColumnBins:
 
 def _bar_chart(name: str, codes: NDArray[np.intp], levels: list[str]) -> ColumnBins:
     """Bars of the most frequent levels, of all others together, and of missing cells."""
-    texts, same = np.unique(np.array(levels, dtype=object), return_inverse=True)
-    counts = np.bincount(same[codes[codes >= 0]], minlength=len(texts))
-    order = np.argsort(-counts, kind="stable")
+    counts = np.bincount(codes[codes >= 0], minlength=len(levels))
+    order = sorted(range(len(levels)), key=lambda level: (-counts[level], levels[level]))
     # A single further level has a bar of its own.
     most = MOST_LEVELS + 1 if len(order) == MOST_LEVELS + 1 else MOST_LEVELS
-    bar_of_text = np.full(len(texts), most)
-    bar_of_text[order[:most]] = np.arange(min(most, len(order)))
     bars = min(len(order), most + 1)
-    bar_of_level = np.append(bar_of_text[same], bars)  # the last is for missing cells, −1
+    bar_of_level = np.full(len(levels) + 1, most)
+    bar_of_level[order[:most]] = np.arange(min(most, len(order)))
+    bar_of_level[-1] = bars  # of missing cells, −1
     bar = bar_of_level[codes].astype(np.uint8)
     missing = bool((codes < 0).any())
     return ColumnBins(
         name,
         bar,
         np.bincount(bar, minlength=bars + missing),
-        levels=tuple(str(texts[one]) for one in order[:most]),
+        levels=tuple(levels[one] for one in order[:most]),
         others=max(0, len(order) - most),
         missing=missing,
     )

@@ -120,9 +120,15 @@ def _is_one_of(column: pd.Series[Any], values: tuple[str | float | None, ...]) -
 
 
 def cell_levels(column: pd.Series[Any]) -> tuple[NDArray[np.intp], list[str]]:
-    """The cells of a column as codes, [N], and the text of each code; −1 is a missing cell."""
-    codes, levels = pd.factorize(column)
-    return codes, pd.Series(levels).astype(str).tolist()
+    """The cells of a column as codes, [N], and the text of each code; −1 is a missing cell.
+
+    Texts are distinct, in the order of their first row.
+    """
+    codes, values = pd.factorize(column)
+    same, texts = pd.factorize(pd.Series(values).astype(str))
+    if len(texts) < len(values):  # different cells of one text, such as 1 and "1"
+        codes = np.append(same, -1)[codes]
+    return codes, [str(text) for text in texts]
 
 
 def date_cells(column: pd.Series[Any]) -> NDArray[np.datetime64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -69,10 +69,10 @@ class _SelectedRows:
     inside: RegionProbability | None = None
     focus: Callable[[int], None] | None = None
 
-    @cached_property
-    def frame(self) -> pd.DataFrame:
-        """The rows with all columns of the table."""
-        return _selection_table(self.dataset, self.chosen, self.inside)
+    def frame(self, most: int) -> pd.DataFrame:
+        """The first of the rows with all columns of the table."""
+        first = np.flatnonzero(self.chosen)[:most]
+        return _selection_table(self.dataset, first, self.inside)
 
 
 def select_region(fitted_map: FittedMap, region: Region) -> None:
@@ -162,7 +162,7 @@ def _head(rows: _SelectedRows) -> None:
     with st.container(horizontal=True):
         st.download_button(
             "Selection as CSV",
-            partial(to_csv_bytes, rows.frame),
+            lambda: to_csv_bytes(rows.frame(len(dataset))),
             file_name="selection.csv",
             mime="text/csv",
             on_click="ignore",
@@ -183,12 +183,11 @@ def _head(rows: _SelectedRows) -> None:
 
 def _table_of(rows: _SelectedRows) -> None:
     """The table of the rows, and what is expected of their positions."""
-    frame = rows.frame
-    n, most = len(frame), max(1, min(MOST_SHOWN, MOST_CELLS // frame.shape[1]))
-    if n > most:
+    columns = rows.frame(0).shape[1]
+    places, most = np.flatnonzero(rows.chosen), max(1, min(MOST_SHOWN, MOST_CELLS // columns))
+    if len(places) > most:
         st.caption(f"The first {most} of them; the file holds all.")
-    places = np.flatnonzero(rows.chosen)
-    _table(_truncated(frame.head(most)), places, rows.key("rows"), rows.focus)
+    _table(_truncated(rows.frame(most)), places, rows.key("rows"), rows.focus)
     if rows.inside is not None:
         st.caption(_expected_rows(rows.inside, len(rows.dataset)))
 
@@ -235,10 +234,10 @@ def _table(
 
 
 def _selection_table(
-    dataset: Dataset, chosen: NDArray[np.bool_], inside: RegionProbability | None = None
+    dataset: Dataset, chosen: NDArray[np.intp], inside: RegionProbability | None = None
 ) -> pd.DataFrame:
-    """The selected rows with all columns of the table, their names first."""
-    frame = dataset.frame[chosen]
+    """Some rows with all columns of the table, their names first."""
+    frame = dataset.frame.iloc[chosen]
     names = "row_id" if "row_id" not in frame else "row id on the map"
     first = [pd.Series(dataset.row_ids[chosen], index=frame.index, name=names)]
     if inside is not None:

@@ -94,6 +94,9 @@ def _side_panel(fitted_map: FittedMap, choices: MapChoices) -> None:
     """What was clicked or selected, beside the map."""
     condition_chips(fitted_map)
     tabs = panel_tabs(fitted_map)
+    if is_open(fitted_map, COLUMNS):
+        with tabs[COLUMNS]:  # first, as a brush waits for them
+            filter_charts(fitted_map)
     with tabs[POINT]:
         point_panel(fitted_map, choices)
         nearest_rows_panel(fitted_map)
@@ -102,8 +105,6 @@ def _side_panel(fitted_map: FittedMap, choices: MapChoices) -> None:
         query_input(fitted_map)
         selection_panel(fitted_map)
     with tabs[COLUMNS]:
-        if is_open(fitted_map, COLUMNS):
-            filter_charts(fitted_map)
         contrast_panel(fitted_map)
     with tabs[RELEVANCE]:
         relevance_panel(fitted_map, choices)
