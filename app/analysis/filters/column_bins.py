@@ -21,8 +21,10 @@ from lvmcore.numerics.array_types import FloatArray
 
 __all__ = ["MOST_BARS", "MOST_LEVELS", "ColumnBins", "column_bins"]
 
-#: Bars of a histogram at most, and about how many there are; levels with a bar of their own.
+#: Bars of a histogram at most, and of one without round ends; levels with a bar of their own.
 MOST_BARS, BARS, MOST_LEVELS = 32, 24, 8
+#: Products of larger numbers may overflow, and differences below the smallest cannot be rounded.
+_LARGEST, _SMALLEST = 1e300, 1e-290
 #: Below this the number halfway between two integers is exact.
 _EXACT_HALVES = 2.0**51
 _EPOCH = datetime(1970, 1, 1)  # dates are in UTC, without a time zone
@@ -98,11 +100,11 @@ class ColumnBins:
         """Where an interval lies on the chart, in shares of its width; None for another type."""
         if self.edges is None:
             return None
-        ends = [_seconds(one) if self.dates else one for one in (found.low, found.high)]
-        if not all(isinstance(one, float) for one in ends):
+        start, end = (_as_number(one, self.dates) for one in (found.low, found.high))
+        if start is None or end is None:
             return None
-        width = self.edges[-1] - self.edges[0]
-        low, high = (np.clip((one - self.edges[0]) / width, 0.0, 1.0) for one in ends)
+        first, last = self.edges[0] / 2, self.edges[-1] / 2  # their difference may overflow
+        low, high = (np.clip((one / 2 - first) / (last - first), 0.0, 1.0) for one in (start, end))
         return float(low), float(high)
 
     def bars_of(self, found: Between) -> tuple[int, int] | None:
@@ -180,8 +182,11 @@ def _histogram(name: str, values: FloatArray, *, dates: bool) -> ColumnBins:
 def _round_edges(low: float, high: float, dates: bool, whole: bool) -> FloatArray:
     """Ends of at most ``MOST_BARS`` bars that hold [low, high]."""
     if high <= low:
-        high = low + max(1.0, abs(low))
-    width = high / BARS - low / BARS
+        low, high = (low, low + max(1.0, abs(low))) if low < _LARGEST else (low / 2, low)
+    if max(-low, high) > _LARGEST or high - low < _SMALLEST:
+        return _equal_bars(low, high)
+    fewest = MOST_BARS - 2  # rounding adds a bar at either end
+    width = high / fewest - low / fewest
     step = _date_step(width) if dates else _round_step(width)
     if whole:
         step = max(1.0, step)
@@ -189,9 +194,15 @@ def _round_edges(low: float, high: float, dates: bool, whole: bool) -> FloatArra
     digits = 0 if dates or step >= 1 else int(np.ceil(-np.log10(step))) + 1
     edges = np.round(edges, digits)
     if len(edges) < 2 or not (np.diff(edges) > 0).all() or edges[0] > low or edges[-1] < high:
-        share = np.linspace(0.0, 1.0, BARS + 1)  # numbers too close for round ends
-        edges = np.unique(low * (1 - share) + high * share)
+        return _equal_bars(low, high)  # numbers too close for round ends
     return np.asarray(edges)
+
+
+def _equal_bars(low: float, high: float) -> FloatArray:
+    """Ends of bars of equal width, without round numbers."""
+    share = np.linspace(0.0, 1.0, BARS + 1)
+    inner = np.clip(low * (1 - share) + high * share, low, high)
+    return np.unique([low, *inner[1:-1], high])
 
 
 def _round_step(step: float) -> float:
@@ -228,6 +239,8 @@ def _number_between(below: float, above: float, dates: bool) -> float:
     if dates:
         steps = (one for one in (86_400.0, 3600.0, 60.0, 1.0) if above - one >= below)
         return above - next(steps, above - below)
+    if above - below < _SMALLEST:
+        return below
     scale = int(np.floor(np.log10(1.0001 * (above - below))))
     for digits in range(-scale, -scale + 3):
         found = float(np.round(above - 10.0**-digits, digits))
@@ -240,5 +253,8 @@ def _date(seconds: float) -> datetime:
     return _EPOCH + timedelta(seconds=seconds)
 
 
-def _seconds(found: Bound) -> float | None:
-    return (found - _EPOCH).total_seconds() if isinstance(found, datetime) else None
+def _as_number(end: Bound, dates: bool) -> float | None:
+    """An end of an interval as the edges have it; None for another type than the column's."""
+    if isinstance(end, datetime):
+        return (end - _EPOCH).total_seconds() if dates else None
+    return None if dates else end

@@ -25,7 +25,7 @@ from app.analysis.filters.selection_terms import column_term, terms_of, with_col
 from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.selections import Between, Not, OneOf
 from app.figures.theme import accent, page_colours
-from app.formatting import count, distinct_titles, shortened
+from app.formatting import count, distinct_titles, grouped, shortened
 from app.services import row_analysis
 from app.state.session import session
 from app.state.widgets import map_widget_key, set_widget_value, widget_value
@@ -210,7 +210,8 @@ def _middle(bins: ColumnBins) -> float:
 
 def _written(bins: ColumnBins, value: float) -> str:
     if not bins.dates:
-        return f"{value:.6g}".replace("-", "−")
+        text = f"{value:,.10g}" if abs(value) < 1e9 else f"{value:.6g}"
+        return grouped(text.replace("-", "−"))
     moment = np.datetime64(round(float(value)), "s")
     short = bins.edges is not None and bins.edges[-1] - bins.edges[0] < 3 * 86_400
     return str(moment).replace("T", " ")[5:16] if short else str(moment)[:10]

@@ -85,10 +85,11 @@ def test_a_brush_over_dates_selects_its_bars(
 
 def test_ends_of_intervals_have_few_digits() -> None:
     bins = column_bins(load_sample("iris").dataset(label="species"), "petal length (cm)")
-    assert bins.interval(1, 2) == Between("petal length (cm)", 1.25, 1.75)
-    assert bins.interval(0, 1) == Between("petal length (cm)", 1.0, 1.4)  # 1.5 is of the next bar
-    assert bins.bars_of(Between("petal length (cm)", 1.25, 1.75)) == (1, 2)
-    assert bins.bars_of(Between("petal length (cm)", 1.3, 1.75)) is None
+    # 1.4 and 1.6 are the smallest numbers of the next bars.
+    assert bins.interval(1, 2) == Between("petal length (cm)", 1.2, 1.5)
+    assert bins.interval(0, 1) == Between("petal length (cm)", 1.0, 1.3)
+    assert bins.bars_of(Between("petal length (cm)", 1.2, 1.5)) == (1, 2)
+    assert bins.bars_of(Between("petal length (cm)", 1.25, 1.5)) is None
     span = bins.span(Between("petal length (cm)", 1.0, 4.0))
     assert span == (0.0, pytest.approx(0.5))
 
