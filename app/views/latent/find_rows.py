@@ -1,4 +1,4 @@
-"""Conditions on columns, saved selections, and undo."""
+"""The query and conditions on columns, saved selections, and undo."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from app.services import row_analysis
 from app.services.row_analysis import LoadedSelection
 from app.state.session import session
 from app.state.widgets import map_widget_key, set_widget_value, widget_value
+from app.views.latent.row_query import query_input
 from lvmcore.errors import LatentboardError
 from lvmcore.runs.saved_selections import LONGEST_SELECTION_NAME
 
@@ -35,9 +36,10 @@ _NUMBER_TESTS: tuple[_NumberTest, ...] = ("at least", "at most", "between", "equ
 
 
 def find_rows_panel(fitted_map: FittedMap) -> None:
-    """Draw the controls of selections by a condition, saved selections and undo."""
+    """Draw the query and a form for conditions, the saved selections and undo."""
     with st.container(horizontal=True, vertical_alignment="center"):
         with st.popover("Find rows", key=map_widget_key(fitted_map, "find"), width="content"):
+            query_input(fitted_map)
             _condition_form(fitted_map)
         with st.popover("Saved", key=map_widget_key(fitted_map, "saved"), width="content"):
             _saved_selections(fitted_map)

@@ -42,7 +42,6 @@ from app.views.latent.fit_replay import replay_panel
 from app.views.latent.largest_residuals import largest_residuals_panel
 from app.views.latent.learned_kernel import learned_kernel_panel
 from app.views.latent.nearest_rows import nearest_rows_panel
-from app.views.latent.row_query import query_input
 from lvmcore.metrics.metric import RETAINED_NEIGHBOURS
 from lvmcore.projection import LatentProjection
 from lvmcore.relevance import leading_dimensions
@@ -102,7 +101,6 @@ def _side_panel(fitted_map: FittedMap, choices: MapChoices) -> None:
         nearest_rows_panel(fitted_map)
     with tabs[SELECTION]:
         find_rows_panel(fitted_map)
-        query_input(fitted_map)
         selection_panel(fitted_map)
     with tabs[COLUMNS]:
         contrast_panel(fitted_map)
