@@ -79,7 +79,9 @@ def parse_query(
             as a number of characters from the start, and what was expected there.
     """
     if len(text) > LONGEST_QUERY:
-        raise ConfigError(f"The query has {len(text):,} characters; expected {LONGEST_QUERY:,}.")
+        raise ConfigError(
+            f"The query has {len(text):,} characters; expected at most {LONGEST_QUERY:,}."
+        )
     tokens = _tokens(text)
     if len(tokens) == 1:
         return None

@@ -6,7 +6,7 @@ from functools import partial
 
 import streamlit as st
 
-from app.analysis.filters.query_parser import LONGEST_QUERY, column_kinds, parse_query
+from app.analysis.filters.query_parser import column_kinds, parse_query
 from app.analysis.filters.query_text import query_text
 from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.selections import Selection, regions_of
@@ -23,12 +23,11 @@ def query_input(fitted_map: FittedMap) -> None:
     selection = session.selection[fitted_map.run]
     key, shown, problem = (map_widget_key(fitted_map, name) for name in _NAMES)
     if widget_value(shown) != (selection,) or widget_value(key) is None:
-        set_widget_value(key, query_text(selection)[:LONGEST_QUERY])
+        set_widget_value(key, query_text(selection))
         set_widget_value(shown, (selection,))
         set_widget_value(problem, None)
     st.text_input(
         "Query",
-        max_chars=LONGEST_QUERY,
         placeholder='height >= 2 and species = "setosa"',
         on_change=partial(_parse, fitted_map, selection),
         help='Conditions such as height between 1 and 2, species in ("a", "b"), row contains 7, or '
