@@ -21,7 +21,7 @@ export default [
     },
   },
   {
-    files: ["app/static/{map,trails,colour_scheme}.js"],
+    files: ["app/static/{map,trails,filter_charts,colour_scheme}.js"],
     languageOptions: { sourceType: "module" },
     rules: { "no-unused-vars": "error" },
   },

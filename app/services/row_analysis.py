@@ -17,6 +17,8 @@ from lvmcore.runs.saved_items import SavedSelection, items_stamp
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from app.analysis.filters.column_bins import ColumnBins
+    from app.analysis.filters.cross_filter import CrossFilter
     from app.analysis.map.fitted_map import FittedMap
     from app.analysis.map.map_axes import View
     from app.analysis.map.neighbours import NearestRows
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
 __all__ = [
     "LoadedSelection",
     "RowNeighbours",
+    "column_bins",
     "column_smoothness",
+    "cross_filter",
     "current_selection_mask",
     "delete_selection",
     "latent_weights",
@@ -104,7 +108,7 @@ def selection_mask(run: str, selection: Selection) -> NDArray[np.bool_]:
     Raises:
         DataError: the run has no model, or its dataset does not exist.
     """
-    from app.analysis.map.selections import selected_rows
+    from app.analysis.map.selection_masks import selected_rows
 
     return selected_rows(
         selection, fitted_maps.model(run).embedding_.mean, fitted_maps.fitted_dataset(run)
@@ -115,6 +119,37 @@ def current_selection_mask(fitted_map: FittedMap) -> NDArray[np.bool_] | None:
     """Boolean mask of the session's selection on a map, [N]; None without a selection."""
     selection = session.selection[fitted_map.run]
     return None if selection is None else selection_mask(fitted_map.run, selection)
+
+
+def cross_filter(fitted_map: FittedMap, columns: tuple[str, ...]) -> CrossFilter:
+    """Charts of columns of a map's table under the session's selection.
+
+    Args:
+        fitted_map: the run.
+        columns: names of columns, ``MOST_CHARTS`` at most.
+
+    Raises:
+        KeyError: the table has no such column.
+    """
+    from app.analysis.filters import cross_filter
+
+    run, dataset = fitted_map.run, fitted_map.dataset
+    bins = [column_bins(dataset, name) for name in columns]
+    return cross_filter.cross_filter(
+        session.selection[run], bins, len(dataset), lambda term: selection_mask(run, term)
+    )
+
+
+@cached(max_entries=64)
+def column_bins(dataset: Dataset, name: str) -> ColumnBins:
+    """The bars of a column of a table, with the bar of each row.
+
+    Raises:
+        KeyError: the table has no such column.
+    """
+    from app.analysis.filters import column_bins
+
+    return column_bins.column_bins(dataset, name)
 
 
 def saved_selections(run: str) -> tuple[LoadedSelection, ...]:
@@ -131,7 +166,8 @@ def saved_selections(run: str) -> tuple[LoadedSelection, ...]:
 
 @cached(max_entries=32)
 def _saved_selections(run: str, stamp: tuple[int, int, int] | None) -> tuple[LoadedSelection, ...]:
-    from app.analysis.map.selections import from_json, selected_rows
+    from app.analysis.map.selection_masks import selected_rows
+    from app.analysis.map.selections import from_json
 
     del stamp  # part of the key: time and size of the file
     mean, dataset = fitted_maps.model(run).embedding_.mean, fitted_maps.fitted_dataset(run)
@@ -220,15 +256,24 @@ def column_smoothness(run: str, view: View) -> NDArray[np.float64]:
 
 
 @cached(max_entries=32)
-def probability_in_region(run: str, region: Region) -> RegionProbability:
+def probability_in_region(
+    run: str, region: Region, others: Selection | None = None
+) -> RegionProbability:
     """Posterior probability of each row of a fit to lie in a region of the map.
 
+    Args:
+        run: id of the run.
+        region: the region.
+        others: the rows to consider; None considers all.
+
     Raises:
-        DataError: the run has no model.
+        DataError: the run has no model, or its dataset does not exist.
     """
     from app.analysis.map import region_probability
 
-    return region_probability.probability_in_region(region, fitted_maps.model(run).embedding_)
+    among = None if others is None else selection_mask(run, others)
+    posterior = fitted_maps.model(run).embedding_
+    return region_probability.probability_in_region(region, posterior, among)
 
 
 def latent_weights(run: str) -> NDArray[np.float64]:

@@ -280,6 +280,73 @@ interface Trajectories {
   ink: Ink;
 }
 
+/** A chart of a column, on which rows are filtered, from app/components/map/filter_charts.py. */
+interface FilterChart {
+  column: string;
+  title: string;
+  /** Whether it is a histogram of numbers; otherwise it has a bar for each category. */
+  numbers: boolean;
+  /** Rows of each bar, and those that pass the conditions of everything else. */
+  counts: number[];
+  passing: number[];
+  /** Name of each bar. */
+  bars: string[];
+  /** Lower and upper end of each bar of a histogram. */
+  ends: [string, string][];
+  /** Texts at the left end, about the middle and the right end of the axis. */
+  ticks: string[];
+  /** Place of the middle text, as a share of the width. */
+  middle: number;
+  /** Bars that a click chooses. */
+  clickable: number[];
+  /** Whether the last bar is that of missing cells, which a histogram does not draw. */
+  missing: boolean;
+  /** First and last brushed bar; null where the condition is no range of bars. */
+  range: [number, number] | null;
+  /** Ends of an interval, as shares of the width. */
+  span: [number, number] | null;
+  /** The chosen categories. */
+  chosen: number[];
+  /** Whether the chart has a condition, and whether NOT stands before it. */
+  active: boolean;
+  negated: boolean;
+  /** uint8, base64: bar of each row; null for too many rows. */
+  codes: string | null;
+}
+
+/** The charts of a table, as the server sends them. */
+interface FilterData {
+  charts: FilterChart[];
+  operator: "and" | "or";
+  /** Number of rows, and of those that are selected. */
+  rows: number;
+  selected: number;
+  /** uint16, base64: bit k of a row tells whether it meets the condition of chart k, bit 8 whether
+   * it passes the conditions of no chart; null for too many rows. */
+  met: string | null;
+  hasOthers: boolean;
+  ink: Ink;
+}
+
+/** What the server sends to the charts: FilterData as JSON, and the digest of that text. */
+interface FilterMessage {
+  digest: string;
+  charts: string;
+}
+
+/** A brush or a click, sent to the server as the trigger `brush`; without either: no condition. */
+type BrushEvent =
+  | { column: string; first: number; last: number }
+  | { column: string; bar: number }
+  | { column: string };
+
+/** A chart on the page. */
+interface DrawnChart {
+  codes: Uint8Array | null;
+  /** Draw its bars and texts again. */
+  draw: () => void;
+}
+
 /** A trail on the canvas, in pixels: the row's current, first and last position. */
 interface Trail {
   now: Point;

@@ -1,7 +1,7 @@
 """Named selections of rows and views of the map, saved with a run.
 
-Each is a JSON object with a name; its keys are defined by the caller, except "axes" of a selection:
-the latent dimensions of one that was drawn on the map.
+Each is a JSON object with a name; its keys are defined by the caller, except "axes" of a selection,
+at any depth: the latent dimensions of a region that was drawn on the map.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class SavedSelection(SavedItem):
 
     @property
     def drawn(self) -> bool:
-        """Whether it is a region of the map, and so invalid for another map."""
-        return "axes" in self.content
+        """Whether it has a region of the map, and so is invalid for another map."""
+        return _has_key(self.content, "axes")
 
 
 class SavedView(SavedItem):
@@ -82,6 +82,20 @@ class SavedView(SavedItem):
 
 
 Item = TypeVar("Item", bound=SavedItem)
+
+
+def _has_key(content: Any, key: str) -> bool:
+    """Whether JSON has an object with a key, at any depth."""
+    remaining = [content]
+    while remaining:
+        one = remaining.pop()
+        if isinstance(one, Mapping):
+            if key in one:
+                return True
+            remaining.extend(one.values())
+        elif isinstance(one, list):
+            remaining.extend(one)
+    return False
 
 
 def read_items(path: Path, kind: type[Item]) -> tuple[Item, ...]:

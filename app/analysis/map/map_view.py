@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from app.analysis.map.map_axes import View
-from app.analysis.map.selections import Selection, to_json
+from app.analysis.map.selections import Selection, regions_of
 from lvmcore.projection import LatentProjection
 
 __all__ = [
@@ -186,13 +186,7 @@ def without_map_parts(view: MapView) -> MapView:
 
 def is_drawn(selection: Selection | None) -> bool:
     """Whether a selection holds a region of the map, which is void on another map."""
-    return selection is not None and _holds_polygons(to_json(selection))
-
-
-def _holds_polygons(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return "polygons" in value or any(map(_holds_polygons, value.values()))
-    return isinstance(value, list | tuple) and any(map(_holds_polygons, value))
+    return bool(regions_of(selection))
 
 
 def shown_axes(view: View) -> ShownAxes:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.analysis.map.map_axes import covariances, positions
 from app.analysis.map.regions import Polygon, Region
@@ -41,28 +42,37 @@ class RegionProbability:
         expected: expected number of rows inside.
         sd: standard deviation of that number; the rows are independent given the model.
         draws: number of draws for each row near an edge.
+        considered: number of rows that were considered.
     """
 
     probability: FloatArray
     expected: float
     sd: float
     draws: int
+    considered: int
 
 
 def probability_in_region(
-    region: Region, posterior: Posterior, seed: int = SEED
+    region: Region,
+    posterior: Posterior,
+    among: NDArray[np.bool_] | None = None,
+    seed: int = SEED,
 ) -> RegionProbability:
     """The posterior probability of every row to lie inside a region.
 
     Args:
         region: a region on one or two latent dimensions, or on a projection.
         posterior: q(X) of the rows, [N, Q].
+        among: mask of the rows to consider, [N]; None considers all. The others have no
+            probability, and are not expected inside.
         seed: seed of the draws.
     """
     points = positions(posterior.mean, region.axes)
     root = _roots(covariances(posterior.variance, region.axes))
     probability = np.full(len(points), np.nan)
-    rows = evenly_spaced(len(points), MOST_ROWS)
+    among = np.ones(len(points), dtype=np.bool_) if among is None else among
+    considered = np.flatnonzero(among)
+    rows = considered[evenly_spaced(len(considered), MOST_ROWS)]
     probability[rows] = region.members(points[rows])
     reach = REACH * np.linalg.norm(root[rows], ord=2, axis=(1, 2))  # largest sd in any direction
     far = _distance(points[rows], region.polygons) > reach
@@ -79,7 +89,7 @@ def probability_in_region(
         inside = region.members(samples.reshape(-1, 2)).reshape(len(part), draws)
         probability[part] = inside.mean(axis=1)
     uncertain = probability[drawn]
-    weight = len(points) / len(rows)  # rows that each row of the subsample stands for
+    weight = len(considered) / max(1, len(rows))  # rows that each row of the subsample stands for
     near_weight = len(near) / max(1, len(drawn))
     certain = np.setdiff1d(rows, near, assume_unique=True)
     return RegionProbability(
@@ -87,6 +97,7 @@ def probability_in_region(
         expected=weight * float(probability[certain].sum() + near_weight * uncertain.sum()),
         sd=float(np.sqrt(weight * near_weight * (uncertain * (1 - uncertain)).sum())),
         draws=draws,
+        considered=len(considered),
     )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from app.analysis.map.selection_masks import cell_levels
 from lvmcore.data import Dataset
 from lvmcore.numerics.array_types import FloatArray
 
@@ -184,12 +185,12 @@ def _by_level(name: str, cells: pd.Series[Any], chosen: NDArray[np.bool_]) -> Co
     known = cells.notna().to_numpy(dtype=bool)
     if not (known & chosen).any() or not (known & ~chosen).any():
         return None
-    codes, levels = pd.factorize(cells[known].astype(str))
+    codes, levels = cell_levels(cells[known])
     if not 1 < len(levels) <= min(MOST_LEVELS, len(codes) // 2):
         return None
     inside, outside = _shares(codes, chosen[known], len(levels))
     gap = np.abs(inside - outside)
-    return ColumnContrast(name, float(gap.max()), level=str(levels[int(gap.argmax())]))
+    return ColumnContrast(name, float(gap.max()), level=levels[int(gap.argmax())])
 
 
 def _shares(
@@ -262,7 +263,8 @@ def _edges(values: FloatArray) -> FloatArray:
 def _levels(name: str, cells: pd.Series[Any], selected: NDArray[np.bool_]) -> PairedHistogram:
     """Bins of the levels with the largest difference in share; one bin for all others."""
     known = cells.notna().to_numpy(dtype=bool)
-    codes, levels = pd.factorize(cells[known].astype(str))
+    codes, texts = cell_levels(cells[known])
+    levels = np.array(texts, dtype=object)
     inside, outside = _shares(codes, selected[known], len(levels))
     order = np.argsort(-np.abs(inside - outside), kind="stable")
     if len(order) <= LEVELS_SHOWN:

@@ -1,4 +1,4 @@
-"""Selections of rows: by a region of the map, or by a condition on a column. Pure.
+"""Selections of rows: regions of the map and conditions on columns, combined by AND, OR, NOT. Pure.
 
 A selection is a description, not a list of rows. Its size does not depend on the number of rows,
 and its members are computed over all rows.
@@ -6,38 +6,53 @@ and its members are computed over all rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from app.analysis.map.map_axes import View, positions, shown_dimensions
-from app.analysis.map.regions import Region
-from app.formatting import shortened
-from lvmcore.data import Dataset
+from app.analysis.map.map_axes import View, shown_dimensions
+from app.analysis.map.regions import Polygon, Region
+from app.formatting import number, shortened
 from lvmcore.errors import DataError
 from lvmcore.projection import BEST_VIEW, LatentProjection
 
 __all__ = [
-    "NUMBER_TESTS",
+    "MOST_CONDITIONS",
+    "MOST_NESTED",
     "TEXT_TESTS",
+    "Between",
+    "Bound",
+    "Combination",
+    "Not",
+    "OneOf",
+    "Operator",
     "RowFilter",
     "Selection",
     "Test",
     "describe_selection",
     "from_json",
     "is_number",
-    "selected_rows",
+    "polygons_on",
+    "regions_of",
     "to_json",
 ]
 
-Test = Literal["contains", "is", "at least", "at most", "equal to", "missing"]
-#: Conditions for a column of text, and for a numeric column.
+Test = Literal[
+    "contains", "is", "at least", "at most", "more than", "less than", "equal to", "missing"
+]
+#: Conditions for a column of text.
 TEXT_TESTS: tuple[Test, ...] = ("contains", "is", "missing")
-NUMBER_TESTS: tuple[Test, ...] = ("at least", "at most", "equal to", "missing")
+#: Conditions of a selection at most, and levels of parentheses.
+MOST_CONDITIONS, MOST_NESTED = 200, 30
+
+#: An end of an interval: a number, or a date without a time zone (UTC).
+Bound = float | datetime
+Operator = Literal["and", "or"]
 
 
 @dataclass(frozen=True)
@@ -47,34 +62,79 @@ class RowFilter:
     Attributes:
         column: a column of the table; None for the row name.
         test: the condition; "contains" is not case-sensitive.
-        value: text or number of the comparison; None for "missing".
+        value: text, number or date of the comparison; None for "missing".
     """
 
     column: str | None
     test: Test
-    value: str | float | None = None
+    value: str | Bound | None = None
 
 
-Selection = Region | RowFilter
+@dataclass(frozen=True)
+class Between:
+    """The rows whose number or date in a column lies in an interval, both ends included."""
+
+    column: str
+    low: Bound
+    high: Bound
 
 
-def selected_rows(
-    selection: Selection, mean: NDArray[np.float64], dataset: Dataset
-) -> NDArray[np.bool_]:
-    """Mask of the selected rows, [N].
+@dataclass(frozen=True)
+class OneOf:
+    """The rows whose cell in a column is one of several values.
 
-    Args:
-        selection: a region or a condition.
-        mean: latent means, [N, Q].
-        dataset: the same rows.
+    Attributes:
+        column: a column of the table.
+        values: texts, or numbers of a numeric column; None stands for a missing cell.
     """
-    if isinstance(selection, Region):
-        return selection.members(positions(mean, selection.axes))
-    if selection.column is None:
-        return _passes(pd.Series(dataset.row_ids, dtype=object), selection)
-    if selection.column not in dataset.frame:
-        return np.zeros(len(dataset), dtype=np.bool_)
-    return _passes(dataset.frame[selection.column], selection)
+
+    column: str
+    values: tuple[str | float | None, ...]
+
+
+@dataclass(frozen=True)
+class Not:
+    """The rows that are not in a selection; these include rows with a missing cell."""
+
+    condition: Selection
+
+
+@dataclass(frozen=True)
+class Combination:
+    """The rows that are in all of several selections, or in any of them.
+
+    Attributes:
+        operator: "and" or "or".
+        conditions: two selections or more.
+    """
+
+    operator: Operator
+    conditions: tuple[Selection, ...]
+
+
+Selection = Region | RowFilter | Between | OneOf | Not | Combination
+
+
+def regions_of(selection: Selection | None) -> tuple[Region, ...]:
+    """The distinct regions of a selection, in order; a query names them by their number."""
+    return tuple(dict.fromkeys(_regions(selection)))
+
+
+def polygons_on(selection: Selection | None, axes: View) -> tuple[Polygon, ...]:
+    """The polygons of a selection that were drawn on some axes."""
+    drawn = (one for one in regions_of(selection) if one.axes == axes)
+    return tuple(polygon for one in drawn for polygon in one.polygons)
+
+
+def _regions(selection: Selection | None) -> Iterator[Region]:
+    match selection:
+        case Region():
+            yield selection
+        case Not(condition):
+            yield from _regions(condition)
+        case Combination(_, conditions):
+            for condition in conditions:
+                yield from _regions(condition)
 
 
 def is_number(dtype: Any) -> bool:
@@ -82,56 +142,88 @@ def is_number(dtype: Any) -> bool:
     return pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
 
 
-def _passes(column: pd.Series[Any], found: RowFilter) -> NDArray[np.bool_]:
-    if found.test == "missing":
-        return column.isna().to_numpy(dtype=np.bool_)
-    if found.test in NUMBER_TESTS:
-        if not is_number(column.dtype) or not isinstance(found.value, int | float):
-            return np.zeros(len(column), dtype=np.bool_)
-        cells = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        compare = {"at least": np.greater_equal, "at most": np.less_equal, "equal to": np.equal}
-        return np.asarray(compare[found.test](cells, found.value))
-    known = column.notna().to_numpy(dtype=np.bool_)
-    passed = np.zeros(len(column), dtype=np.bool_)
-    texts = column[known].astype(str)
-    wanted = str(found.value)
-    if found.test == "is":
-        passed[known] = (texts == wanted).to_numpy(dtype=np.bool_)
-    else:
-        folded = texts.str.casefold()
-        passed[known] = folded.str.contains(wanted.casefold(), regex=False).to_numpy(np.bool_)
-    return passed
+# ---- description ------------------------------------------------------------------------------
 
 
 def describe_selection(selection: Selection) -> str:
     """Description of a selection (may hold user text)."""
-    if isinstance(selection, Region):
-        if isinstance(selection.axes, LatentProjection):
-            return f"drawn on {BEST_VIEW}"
-        shown = [str(dimension + 1) for dimension in shown_dimensions(selection.axes)]
-        noun = "dimension" if len(shown) == 1 else "dimensions"
-        return f"drawn on {noun} {' and '.join(shown)}"
+    match selection:
+        case Region(axes):
+            return _describe_region(axes)
+        case Not(condition):
+            return f"without those {describe_selection(condition)}"
+        case Combination(operator, conditions):
+            return shortened(f", {operator} ".join(map(_describe_part, conditions)), 400)
+        case Between(column, low, high):
+            ends = f"between {_describe_value(low)} and {_describe_value(high)}"
+            return f"whose {shortened(column)} is {ends}"
+        case OneOf(column, values):
+            shown = ", ".join(_describe_value(value) for value in values[:5])
+            more = f" and {len(values) - 5} more" if len(values) > 5 else ""
+            verb = "is" if len(values) == 1 else "is one of"
+            return f"whose {shortened(column)} {verb} {shown}{more}"
     what = "whose name" if selection.column is None else f"whose {shortened(selection.column)}"
     if selection.test == "missing":
         return f"{what} is missing"
     if isinstance(selection.value, str):
         verb = "contains" if selection.test == "contains" else "is"
-        return f"{what} {verb} “{shortened(selection.value)}”"
-    value = f"{selection.value:.10g}".replace("-", "−")
-    return f"{what} is {selection.test} {value}"
+        return f"{what} {verb} {_describe_value(selection.value)}"
+    return f"{what} is {selection.test} {_describe_value(selection.value)}"
+
+
+def _describe_part(selection: Selection) -> str:
+    text = describe_selection(selection)
+    return f"({text})" if isinstance(selection, Combination) else text
+
+
+def _describe_region(axes: View) -> str:
+    if isinstance(axes, LatentProjection):
+        return f"drawn on {BEST_VIEW}"
+    shown = [str(dimension + 1) for dimension in shown_dimensions(axes)]
+    noun = "dimension" if len(shown) == 1 else "dimensions"
+    return f"drawn on {noun} {' and '.join(shown)}"
+
+
+def _describe_value(value: str | Bound | None) -> str:
+    match value:
+        case None:
+            return "missing"
+        case str():
+            return f"“{shortened(value)}”"
+        case datetime():
+            return str(value.date() if value.time() == datetime.min.time() else value)
+    if math.isinf(value):
+        return number(value)
+    return f"{value:.10g}".replace("-", "−")
+
+
+# ---- JSON -------------------------------------------------------------------------------------
 
 
 def to_json(selection: Selection) -> dict[str, Any]:
     """A selection as a JSON object."""
-    if isinstance(selection, Region):
-        axes = selection.axes
-        drawn = asdict(axes) if isinstance(axes, LatentProjection) else list(axes)
-        return {"axes": drawn, "polygons": [list(p) for p in selection.polygons]}
-    return {"column": selection.column, "test": selection.test, "value": selection.value}
+    match selection:
+        case Region(axes, polygons):
+            drawn = asdict(axes) if isinstance(axes, LatentProjection) else list(axes)
+            return {"axes": drawn, "polygons": [list(p) for p in polygons]}
+        case Not(condition):
+            return {"not": to_json(condition)}
+        case Combination(operator, conditions):
+            return {operator: [to_json(condition) for condition in conditions]}
+        case Between(column, low, high):
+            return {"column": column, "between": [_value_to_json(low), _value_to_json(high)]}
+        case OneOf(column, values):
+            return {"column": column, "one of": list(values)}
+    value = _value_to_json(selection.value)
+    return {"column": selection.column, "test": selection.test, "value": value}
+
+
+def _value_to_json(value: str | Bound | None) -> Any:
+    return {"date": value.isoformat()} if isinstance(value, datetime) else value
 
 
 def from_json(stored: Mapping[str, Any], dimensions: int) -> Selection:
-    """A selection from ``to_json``.
+    """A selection from ``to_json``, of this version or an earlier one.
 
     Args:
         stored: the JSON object.
@@ -141,9 +233,39 @@ def from_json(stored: Mapping[str, Any], dimensions: int) -> Selection:
         DataError: the object describes no selection of such a map.
     """
     try:
-        return _drawn(stored, dimensions) if "polygons" in stored else _found(stored)
-    except (KeyError, TypeError, ValueError) as error:
+        selection = _read(stored, dimensions, MOST_NESTED)
+        if sum(1 for _ in _conditions(selection)) > MOST_CONDITIONS:
+            raise ValueError(f"it has more than {MOST_CONDITIONS} conditions")
+        return selection
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DataError(f"A saved selection is invalid: {error}.") from error
+
+
+def _conditions(selection: Selection) -> Iterator[Selection]:
+    match selection:
+        case Not(condition):
+            yield from _conditions(condition)
+        case Combination(_, conditions):
+            for condition in conditions:
+                yield from _conditions(condition)
+        case _:
+            yield selection
+
+
+def _read(stored: Mapping[str, Any], dimensions: int, depth: int) -> Selection:
+    if depth == 0:
+        raise ValueError(f"conditions are nested in more than {MOST_NESTED} levels")
+    if "not" in stored:
+        return Not(_read(stored["not"], dimensions, depth - 1))
+    for operator in get_args(Operator):
+        if operator in stored:
+            parts = tuple(_read(one, dimensions, depth - 1) for one in stored[operator])
+            if len(parts) < 2:
+                raise ValueError(f"{operator!r} needs two conditions")
+            return Combination(operator, parts)
+    if "polygons" in stored:
+        return _drawn(stored, dimensions)
+    return _found(stored) if "test" in stored else _range_or_values(stored)
 
 
 def _drawn(stored: Mapping[str, Any], dimensions: int) -> Region:
@@ -176,9 +298,45 @@ def _found(stored: Mapping[str, Any]) -> RowFilter:
     column, test, value = (stored[part] for part in ("column", "test", "value"))
     if test not in get_args(Test) or not isinstance(column, str | None):
         raise ValueError(f"unknown condition {test!r}")
-    expected = float | int if test in NUMBER_TESTS else str
     if test == "missing":
-        value = None
-    elif not isinstance(value, expected) or isinstance(value, bool):
-        raise ValueError(f"{value!r} is no value for the condition {test!r}")
-    return RowFilter(column, cast("Test", test), value)
+        return RowFilter(column, test)
+    if test in TEXT_TESTS:
+        if not isinstance(value, str):
+            raise ValueError(f"{value!r} is no value for the condition {test!r}")
+        return RowFilter(column, cast("Test", test), value)
+    return RowFilter(column, cast("Test", test), _bound(value))
+
+
+def _range_or_values(stored: Mapping[str, Any]) -> Between | OneOf:
+    column = stored["column"]
+    if not isinstance(column, str):
+        raise ValueError(f"{column!r} is no column")
+    if "between" in stored:
+        low, high = map(_bound, stored["between"])
+        return Between(column, low, high)
+    values = tuple(
+        value if value is None or isinstance(value, str) else _number(value)
+        for value in _sequence(stored["one of"])
+    )
+    if not values:
+        raise ValueError("a condition has no values")
+    return OneOf(column, values)
+
+
+def _sequence(stored: Any) -> Sequence[Any]:
+    if not isinstance(stored, list | tuple):
+        raise ValueError(f"{stored!r} is no list")
+    return stored
+
+
+def _bound(stored: Any) -> Bound:
+    if isinstance(stored, Mapping):
+        moment = datetime.fromisoformat(stored["date"])
+        return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+    return _number(stored)
+
+
+def _number(stored: Any) -> float:
+    if isinstance(stored, bool) or not isinstance(stored, float | int) or math.isnan(stored):
+        raise ValueError(f"{stored!r} is no number")
+    return float(stored)

@@ -26,6 +26,7 @@ from app.analysis.map.map_view import shown_axes
 from app.analysis.map.reconstruction import MapPoint
 from app.analysis.map.regions import Region, rounded
 from app.analysis.map.row_colours import Colouring, NumericColours, group_of_rows
+from app.analysis.map.selections import polygons_on
 from app.components.map.canvas import (
     ClickedPoint,
     ClickedRow,
@@ -51,8 +52,9 @@ from app.components.map.measured_colours import (
 from app.components.map.row_appearance import Appearance, row_appearance
 from app.components.map.row_focus import focus_held_out_row, focus_row
 from app.components.map.row_texts import hover
+from app.components.map.selection_panel import select_region
 from app.components.map.shown_view import scene_id, shown_zoom
-from app.components.map.side_panel import POINT, SELECTION, open_tab
+from app.components.map.side_panel import POINT, open_tab
 from app.figures import canvas_scene, density, latent_map, row_traces
 from app.figures.canvas_scene import ELLIPSE_SD, Scene
 from app.formatting import count, markdown, number
@@ -108,7 +110,7 @@ def map_chart(fitted_map: FittedMap, choices: MapChoices) -> None:
             contours=choices.contours,
             density=_density(fitted_map, choices, points, visible),
             inducing=_inducing(fitted_map, choices),
-            outlines=_outlines(choices),
+            outlines=polygons_on(choices.selection, choices.axes),
             marked=_marked(fitted_map, choices.axes),
             height=TALLEST,
             reserved=RESERVED,
@@ -135,8 +137,7 @@ def _handle_event(fitted_map: FittedMap, choices: MapChoices, event: MapEvent) -
     """Store the selection or the point of an event."""
     match event:
         case DrawnPolygon(corners):
-            session.selection[fitted_map.run] = Region(choices.axes, (rounded(corners),))
-            open_tab(fitted_map, SELECTION)
+            select_region(fitted_map, Region(choices.axes, (rounded(corners),)))
         case ClickedRow(row) if row < len(fitted_map.mean):
             focus_row(fitted_map, row)
         case ClickedRow(row):
@@ -290,11 +291,6 @@ def _inducing(fitted_map: FittedMap, choices: MapChoices) -> dict[str, NDArray[n
     }
 
 
-def _outlines(choices: MapChoices) -> tuple[tuple[tuple[float, float], ...], ...]:
-    drawn = choices.selection
-    return drawn.polygons if isinstance(drawn, Region) and drawn.axes == choices.axes else ()
-
-
 def _marked(fitted_map: FittedMap, view: View) -> tuple[float, float] | None:
     point = session.point[fitted_map.run]
     if point is None:
@@ -349,7 +345,8 @@ def _caption(
         )
     sentences.append(
         "Click a row or any point to see its reconstruction. Box, lasso and zoom are in the "
-        "toolbar on the map; drag with Shift for a lasso, turn the wheel with Ctrl to zoom."
+        "toolbar on the map; drag with Shift for a lasso, turn the wheel with Ctrl to zoom. A box "
+        "or lasso replaces the one before; conditions on columns stay."
     )
     return " ".join(sentences)
 

@@ -52,7 +52,7 @@ def refresh_focus(fitted_map: FittedMap) -> None:
     """Update the point and remove stale regions after the map has changed.
 
     A resumed run has another map, on which the row of the point has moved, and earlier regions
-    hold other rows.
+    hold other rows: selections with one are removed.
     """
     if session.map_changed(fitted_map.run, fitted_maps.attempt(fitted_map.run)):
         if is_drawn(session.selection[fitted_map.run]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,14 @@ import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
 
+from app.analysis.filters.selection_terms import region_and_others, terms_of, with_region
 from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.region_probability import SEED, RegionProbability
 from app.analysis.map.regions import Region
 from app.analysis.map.selection_contrast import ColumnContrast, ContrastRanking
 from app.analysis.map.selections import Selection, describe_selection
 from app.components.map.row_focus import focus_row, on_row_click
+from app.components.map.side_panel import COLUMNS, SELECTION, is_open, open_tab
 from app.figures import paired_histograms
 from app.formatting import count, markdown, number, shortened
 from app.services import row_analysis
@@ -26,7 +28,13 @@ from app.state.widgets import map_widget_key, set_widget_value, widget_value
 from lvmcore.data import Dataset
 from lvmcore.export.tables import to_csv_bytes
 
-__all__ = ["MOST_SHOWN", "contrast_panel", "selected_rows_panel", "selection_panel"]
+__all__ = [
+    "MOST_SHOWN",
+    "contrast_panel",
+    "select_region",
+    "selected_rows_panel",
+    "selection_panel",
+]
 
 #: Most rows and cells of a selection on the page, and most characters of a cell; the file holds
 #: all.
@@ -61,17 +69,28 @@ class _SelectedRows:
     inside: RegionProbability | None = None
     focus: Callable[[int], None] | None = None
 
-    @cached_property
-    def frame(self) -> pd.DataFrame:
-        """The rows with all columns of the table."""
-        return _selection_table(self.dataset, self.chosen, self.inside)
+    def frame(self, most: int) -> pd.DataFrame:
+        """The first of the rows with all columns of the table."""
+        first = np.flatnonzero(self.chosen)[:most]
+        return _selection_table(self.dataset, first, self.inside)
+
+
+def select_region(fitted_map: FittedMap, region: Region) -> None:
+    """Select the rows of a region that was drawn on the map, and show them; for callbacks."""
+    run = fitted_map.run
+    session.selection[run] = with_region(session.selection[run], region)
+    if not is_open(fitted_map, COLUMNS):  # whose charts show the selection, too
+        open_tab(fitted_map, SELECTION)
 
 
 def selection_panel(fitted_map: FittedMap) -> None:
     """Draw the selected rows of the map, with the columns that differ most."""
     rows = _rows_of(fitted_map)
     if rows is None:
-        st.caption("No rows are selected. Draw a box or a lasso on the map, or find rows here.")
+        st.caption(
+            "No rows are selected. Draw a box or a lasso on the map, find rows here, or filter by "
+            "columns under Columns."
+        )
         return
     _head(rows)
     if rows.chosen.any():
@@ -98,12 +117,18 @@ def _rows_of(fitted_map: FittedMap) -> _SelectedRows | None:
     return _SelectedRows(
         fitted_map.dataset,
         row_analysis.selection_mask(fitted_map.run, selection),
-        markdown(describe_selection(selection)),
+        markdown(_description(selection)),
         key=partial(map_widget_key, fitted_map),
         clear=partial(session.selection.set, fitted_map.run, None),
         inside=_region_probability(fitted_map, selection),
         focus=partial(focus_row, fitted_map),
     )
+
+
+def _description(selection: Selection) -> str:
+    """The condition of a selection; of several conditions their number, as the chips show them."""
+    terms = terms_of(selection)
+    return describe_selection(selection) if len(terms) == 1 else f"by {len(terms)} conditions"
 
 
 def selected_rows_panel(
@@ -137,7 +162,7 @@ def _head(rows: _SelectedRows) -> None:
     with st.container(horizontal=True):
         st.download_button(
             "Selection as CSV",
-            partial(to_csv_bytes, rows.frame),
+            lambda: to_csv_bytes(rows.frame(len(dataset))),
             file_name="selection.csv",
             mime="text/csv",
             on_click="ignore",
@@ -153,19 +178,18 @@ def _head(rows: _SelectedRows) -> None:
             key=rows.key("clear"),
         )
     if n == 0:
-        st.info("No row lies inside. Draw around some rows, or clear the selection.")
+        st.info("No row is selected. Draw around some rows, or remove a condition.")
 
 
 def _table_of(rows: _SelectedRows) -> None:
     """The table of the rows, and what is expected of their positions."""
-    frame = rows.frame
-    n, most = len(frame), max(1, min(MOST_SHOWN, MOST_CELLS // frame.shape[1]))
-    if n > most:
+    columns = rows.frame(0).shape[1]
+    places, most = np.flatnonzero(rows.chosen), max(1, min(MOST_SHOWN, MOST_CELLS // columns))
+    if len(places) > most:
         st.caption(f"The first {most} of them; the file holds all.")
-    places = np.flatnonzero(rows.chosen)
-    _table(_truncated(frame.head(most)), places, rows.key("rows"), rows.focus)
+    _table(_truncated(rows.frame(most)), places, rows.key("rows"), rows.focus)
     if rows.inside is not None:
-        st.caption(_expected_rows(rows.inside))
+        st.caption(_expected_rows(rows.inside, len(rows.dataset)))
 
 
 def _largest_contrasts(ranking: ContrastRanking) -> str:
@@ -210,10 +234,10 @@ def _table(
 
 
 def _selection_table(
-    dataset: Dataset, chosen: NDArray[np.bool_], inside: RegionProbability | None = None
+    dataset: Dataset, chosen: NDArray[np.intp], inside: RegionProbability | None = None
 ) -> pd.DataFrame:
-    """The selected rows with all columns of the table, their names first."""
-    frame = dataset.frame[chosen]
+    """Some rows with all columns of the table, their names first."""
+    frame = dataset.frame.iloc[chosen]
     names = "row_id" if "row_id" not in frame else "row id on the map"
     first = [pd.Series(dataset.row_ids[chosen], index=frame.index, name=names)]
     if inside is not None:
@@ -223,21 +247,23 @@ def _selection_table(
 
 
 def _region_probability(fitted_map: FittedMap, selection: Selection) -> RegionProbability | None:
-    """Posterior probability of rows to lie in a region, for a model with uncertainty."""
-    if not isinstance(selection, Region) or not fitted_map.model.capabilities.uncertainty:
+    """Posterior probability of rows to lie in the region of a selection, if it has one."""
+    parts = region_and_others(selection)
+    if parts is None or not fitted_map.model.capabilities.uncertainty:
         return None
-    return row_analysis.probability_in_region(fitted_map.run, selection)
+    return row_analysis.probability_in_region(fitted_map.run, *parts)
 
 
-def _expected_rows(inside: RegionProbability) -> str:
+def _expected_rows(inside: RegionProbability, n: int) -> str:
     """Expected number of rows inside the region, by the posterior."""
+    others = n > inside.considered
     text = (
         f"Latent positions are uncertain: by the posterior, {inside.expected:.1f} ± "
-        f"{inside.sd:.1f} rows lie inside (expected number ± sd; {inside.draws} draws of each "
-        f"row near an edge, seed {SEED}). The column {INSIDE} of the table and the file is the "
-        "probability of each row."
+        f"{inside.sd:.1f} rows {'that meet the other conditions ' if others else ''}lie inside "
+        f"(expected number ± sd; {inside.draws} draws of each row near an edge, seed {SEED}). The "
+        f"column {INSIDE} of the table and the file is the probability of each row."
     )
-    without = int(np.isnan(inside.probability).sum())
+    without = int(np.isnan(inside.probability).sum()) - (n - inside.considered)
     if without:
         text += f" It was computed for evenly spaced rows; {count(without, 'row')} have none."
     return text

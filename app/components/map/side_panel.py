@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import streamlit as st
 
-from app.state.widgets import map_widget_key, set_widget_value
+from app.state.widgets import map_widget_key, set_widget_value, widget_value
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
@@ -23,6 +23,7 @@ __all__ = [
     "SELECTION",
     "TABS",
     "PanelTab",
+    "is_open",
     "open_tab",
     "panel_tabs",
 ]
@@ -38,6 +39,11 @@ TABS: tuple[PanelTab, ...] = (POINT, SELECTION, COLUMNS, RELEVANCE)
 def open_tab(fitted_map: FittedMap, tab: PanelTab) -> None:
     """Open a tab, in a callback."""
     set_widget_value(map_widget_key(fitted_map, "panel"), tab)
+
+
+def is_open(fitted_map: FittedMap, tab: PanelTab) -> bool:
+    """Whether a tab is the open one."""
+    return bool(widget_value(map_widget_key(fitted_map, "panel")) == tab)
 
 
 def panel_tabs(fitted_map: FittedMap) -> dict[PanelTab, DeltaGenerator]:

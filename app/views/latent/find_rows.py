@@ -1,15 +1,19 @@
-"""Selection of rows by a condition, and saved selections."""
+"""The query and conditions on columns, and saved selections."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 import streamlit as st
 
+from app.analysis.filters.selection_terms import with_term
 from app.analysis.map.fitted_map import FittedMap
 from app.analysis.map.selections import (
-    NUMBER_TESTS,
     TEXT_TESTS,
+    Between,
     RowFilter,
     Selection,
+    Test,
     describe_selection,
     is_number,
     to_json,
@@ -19,6 +23,7 @@ from app.services import row_analysis
 from app.services.row_analysis import LoadedSelection
 from app.state.session import session
 from app.state.widgets import map_widget_key, set_widget_value, widget_value
+from app.views.latent.row_query import query_input
 from lvmcore.errors import LatentboardError
 from lvmcore.runs.saved_items import LONGEST_ITEM_NAME
 
@@ -26,12 +31,15 @@ __all__ = ["find_rows_panel"]
 
 _NAME = ""  # option of the row name, among the names of columns
 _LONGEST_TEXT = 200
+_NumberTest = Test | Literal["between"]
+_NUMBER_TESTS: tuple[_NumberTest, ...] = ("at least", "at most", "between", "equal to", "missing")
 
 
 def find_rows_panel(fitted_map: FittedMap) -> None:
-    """Draw the controls of selections by a condition and of saved selections."""
+    """Draw the query and a form for conditions, and the saved selections."""
     with st.container(horizontal=True, vertical_alignment="center"):
         with st.popover("Find rows", key=map_widget_key(fitted_map, "find"), width="content"):
+            query_input(fitted_map)
             _condition_form(fitted_map)
         with st.popover("Saved", key=map_widget_key(fitted_map, "saved"), width="content"):
             _saved_selections(fitted_map)
@@ -40,24 +48,36 @@ def find_rows_panel(fitted_map: FittedMap) -> None:
 def _condition_form(fitted_map: FittedMap) -> None:
     """Choice of a column, condition and value, with the number of rows and a button."""
     found = _condition(fitted_map)
+    selection = session.selection[fitted_map.run]
     if found is None:
-        st.caption("The rows that satisfy the condition become the selection.")
+        st.caption(
+            "The rows that satisfy the condition become the selection."
+            if selection is None
+            else "The condition is added to those of the selection."
+        )
         return
     n = int(row_analysis.selection_mask(fitted_map.run, found).sum())
     if n == 0:
         st.markdown(markdown(f"There is no row {describe_selection(found)}."))
     st.button(
-        f"Select {count(n, 'row')}",
+        f"Select {count(n, 'row')}" if selection is None else f"Add: {count(n, 'row')}",
         type="primary",
         disabled=n == 0,
-        on_click=session.selection.set,
-        args=(fitted_map.run, found),
-        help="Selects these rows on the map and lists them here.",
+        on_click=_add,
+        args=(fitted_map, found),
+        help="Selects these rows on the map and lists them here."
+        if selection is None
+        else "Adds the condition to the selection, by AND unless OR is chosen.",
         key=map_widget_key(fitted_map, "select found"),
     )
 
 
-def _condition(fitted_map: FittedMap) -> RowFilter | None:
+def _add(fitted_map: FittedMap, found: Selection) -> None:
+    run = fitted_map.run
+    session.selection[run] = with_term(session.selection[run], found)
+
+
+def _condition(fitted_map: FittedMap) -> RowFilter | Between | None:
     """The condition; None without a value."""
     frame = fitted_map.dataset.frame
     names = [_NAME, *map(str, frame.columns)]
@@ -71,7 +91,7 @@ def _condition(fitted_map: FittedMap) -> RowFilter | None:
     )
     name = names[position]
     numbers = name != _NAME and is_number(frame[name].dtype)
-    tests = NUMBER_TESTS if numbers else TEXT_TESTS
+    tests: tuple[_NumberTest, ...] = _NUMBER_TESTS if numbers else TEXT_TESTS
     # Row names are never missing.
     tests = tests if name != _NAME else tests[:-1]
     test = st.segmented_control(
@@ -89,15 +109,25 @@ def _condition(fitted_map: FittedMap) -> RowFilter | None:
     if test == "missing":
         return RowFilter(column, test)
     key = map_widget_key(fitted_map, f"find value {position}")
-    if numbers:
-        value = st.number_input(
-            "Value", value=None, format="%g", help="The value of the comparison.", key=key
+    if test == "between":
+        low, high = (
+            _number(f"{end} value", f"{key} {end.lower()}") for end in ("Lowest", "Highest")
         )
-        return None if value is None else RowFilter(column, test, float(value))
+        return None if low is None or high is None else Between(name, low, high)
+    if numbers:
+        value = _number("Value", key)
+        return None if value is None else RowFilter(column, test, value)
     text = st.text_input(
         "Text", max_chars=_LONGEST_TEXT, help="The text of the comparison.", key=key
     )
     return RowFilter(column, test, text) if text else None
+
+
+def _number(label: str, key: str) -> float | None:
+    value = st.number_input(
+        label, value=None, format="%g", help=f"The {label.lower()} of the comparison.", key=key
+    )
+    return None if value is None else float(value)
 
 
 def _saved_selections(fitted_map: FittedMap) -> None:

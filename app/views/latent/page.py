@@ -14,13 +14,22 @@ from app.analysis.map.map_axes import View
 from app.analysis.tables.row_counts import rows_in_words
 from app.components.download_buttons import gpytorch_download, table_downloads
 from app.components.empty_states import illustrated_empty_state
+from app.components.map.condition_chips import condition_chips
+from app.components.map.filter_charts import filter_charts
 from app.components.map.map_chart import map_chart
 from app.components.map.map_controls import map_controls
 from app.components.map.reconstruction_panel import point_panel
 from app.components.map.relevance_panel import relevance_panel
 from app.components.map.row_focus import refresh_focus
 from app.components.map.selection_panel import contrast_panel, selection_panel
-from app.components.map.side_panel import COLUMNS, POINT, RELEVANCE, SELECTION, panel_tabs
+from app.components.map.side_panel import (
+    COLUMNS,
+    POINT,
+    RELEVANCE,
+    SELECTION,
+    is_open,
+    panel_tabs,
+)
 from app.components.page_opening import PageOpening, open_map
 from app.components.score_table import score_button
 from app.formatting import duration, markdown, number
@@ -89,7 +98,11 @@ def _explore(job: Job, fitted_map: FittedMap) -> None:
 
 def _side_panel(fitted_map: FittedMap, choices: MapChoices) -> None:
     """What was clicked or selected, beside the map."""
+    condition_chips(fitted_map)
     tabs = panel_tabs(fitted_map)
+    if is_open(fitted_map, COLUMNS):
+        with tabs[COLUMNS]:  # first, as a brush waits for them
+            filter_charts(fitted_map)
     with tabs[POINT]:
         point_panel(fitted_map, choices)
         nearest_rows_panel(fitted_map)

@@ -21,7 +21,8 @@ from app.analysis.map.map_axes import (
 )
 from app.analysis.map.region_probability import probability_in_region
 from app.analysis.map.regions import Region
-from app.analysis.map.selections import describe_selection, from_json, selected_rows, to_json
+from app.analysis.map.selection_masks import selected_rows
+from app.analysis.map.selections import describe_selection, from_json, to_json
 from app.figures import latent_map
 from app.figures.row_traces import MapRows
 from lvmcore import BayesianGPLVM

@@ -103,6 +103,17 @@ def test_of_many_rows_some_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> Non
     assert part.sd == pytest.approx(whole.sd, rel=0.1)
 
 
+def test_rows_that_are_not_considered_have_no_probability(posterior: Posterior) -> None:
+    region = Region((0, 1), (BOX,))
+    among = np.arange(len(posterior.mean)) % 3 == 0
+    found = probability_in_region(region, posterior, among)
+    assert np.isnan(found.probability[~among]).all()
+    assert found.considered == among.sum()
+    assert found.expected == pytest.approx(found.probability[among].sum())
+    none = probability_in_region(region, posterior, np.zeros_like(among))
+    assert (none.expected, none.sd, none.considered) == (0.0, 0.0, 0)
+
+
 def test_draws_come_from_the_seed_and_few_rows_at_a_time_change_nothing_in_law(
     posterior: Posterior, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
+from operator import eq, ge, gt, le, lt
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
 from streamlit.testing.v1 import AppTest
 
+from app.analysis.map.map_axes import positions
 from app.analysis.map.regions import Region
+from app.analysis.map.selection_masks import selected_rows
 from app.analysis.map.selections import (
+    MOST_CONDITIONS,
+    MOST_NESTED,
+    Between,
+    Combination,
+    Not,
+    OneOf,
     RowFilter,
     Selection,
     describe_selection,
     from_json,
-    selected_rows,
     to_json,
 )
 from app.components.map import row_focus, selection_panel
 from app.services import fitted_maps, row_analysis, server
 from lvmcore.data import Dataset
 from lvmcore.errors import ConfigError, DataError
+from tests.app.analysis.filters.selections import MEAN, TABLE, selections
 from tests.app.conftest import OpenPage
 from tests.app.views.latent.test_page import frame_with, texts
 
@@ -63,10 +74,24 @@ def table() -> Dataset:
         (RowFilter(None, "contains", "R"), [0, 1]),
         (RowFilter(None, "is", "s1"), [2]),
         (RowFilter("gone", "is", "s1"), []),
+        (RowFilter("height", "more than", 1.5), [1, 3]),
+        (RowFilter("height", "less than", 2.5), [0]),
+        (RowFilter("day", "at least", datetime(2020, 1, 6)), [1, 2]),
+        (RowFilter("day", "at least", 3.0), []),
+        (RowFilter("height", "at least", datetime(2020, 1, 6)), []),
+        (Between("height", 1.5, 2.0), [0]),
+        (Between("day", datetime(2020, 1, 5), datetime(2020, 1, 6)), [0, 1]),
+        (Between("town", 1.0, 2.0), []),
+        (Between("gone", 1.0, 2.0), []),
+        (OneOf("town", ("Ulm", "a.b", "b")), [0, 3]),
+        (OneOf("town", (None,)), [2]),
+        (OneOf("height", (1.5, None)), [0, 2]),
+        (OneOf("height", ("2.5",)), [1, 3]),
+        (OneOf("wet", ("False",)), [1]),
     ],
 )
 def test_rows_are_found_by_their_cells(
-    table: Dataset, found: RowFilter, expected: list[int]
+    table: Dataset, found: RowFilter | Between | OneOf, expected: list[int]
 ) -> None:
     assert np.flatnonzero(selected_rows(found, np.zeros((4, 2)), table)).tolist() == expected
 
@@ -76,6 +101,58 @@ def test_a_region_holds_the_rows_on_its_own_axes(table: Dataset) -> None:
     corners = ((-1.0, 0.0), (1.0, 0.0), (1.0, 1.0), (-1.0, 1.0))
     chosen = selected_rows(Region((0, 2), (corners,)), mean, table)
     assert chosen.tolist() == [True, False, False, True]
+
+
+def in_row(selection: Selection, row: int) -> bool:
+    """Whether a row is selected, a cell at a time."""
+    match selection:
+        case Region(axes):
+            return bool(selection.members(positions(MEAN, axes))[row])
+        case Not(condition):
+            return not in_row(condition, row)
+        case Combination(operator, conditions):
+            held = [in_row(one, row) for one in conditions]
+            return all(held) if operator == "and" else any(held)
+    return _meets(selection, row)
+
+
+def _meets(selection: RowFilter | Between | OneOf, row: int) -> bool:
+    if selection.column is None:
+        cell: Any = TABLE.row_ids[row]
+    else:
+        cell = TABLE.frame[selection.column].iloc[row]
+    if isinstance(selection, OneOf):
+        return any(_is_value(selection.column, cell, value) for value in selection.values)
+    if pd.isna(cell):
+        return isinstance(selection, RowFilter) and selection.test == "missing"
+    if isinstance(selection, Between):
+        return bool(selection.low <= cell <= selection.high)
+    wanted: Any = selection.value
+    if selection.test in ("is", "contains"):
+        text = _text(selection.column, cell)
+        return text == wanted if selection.test == "is" else wanted.casefold() in text.casefold()
+    ordered = {"at least": ge, "at most": le, "more than": gt, "less than": lt, "equal to": eq}
+    return selection.test != "missing" and bool(ordered[selection.test](cell, wanted))
+
+
+def _text(column: str | None, cell: Any) -> str:
+    """A cell as its column is written."""
+    if column is None:
+        return str(cell)
+    known = TABLE.frame[column].dropna()
+    return str(known.astype(str)[known == cell].iloc[0])
+
+
+def _is_value(column: str, cell: Any, value: str | float | None) -> bool:
+    if pd.isna(cell) or value is None:
+        return bool(pd.isna(cell)) and value is None
+    return _text(column, cell) == value if isinstance(value, str) else bool(cell == value)
+
+
+@given(selections)
+def test_masks_agree_with_a_row_at_a_time(selection: Selection) -> None:
+    mask = selected_rows(selection, MEAN, TABLE)
+    assert mask.tolist() == [in_row(selection, row) for row in range(len(TABLE))]
 
 
 SELECTIONS: list[Selection] = [
@@ -92,6 +169,38 @@ def test_a_selection_survives_json(selection: Selection) -> None:
     assert from_json(json.loads(json.dumps(to_json(selection))), 3) == selection
 
 
+@given(selections)
+def test_a_combined_selection_survives_json(selection: Selection) -> None:
+    assert from_json(json.loads(json.dumps(to_json(selection))), 3) == selection
+
+
+def test_selections_of_earlier_versions_are_read() -> None:
+    """What versions before the combinations wrote."""
+    stored = json.loads(
+        '[{"column": "height", "test": "at least", "value": 2},'
+        ' {"column": null, "test": "contains", "value": "a"},'
+        ' {"column": "town", "test": "missing", "value": null},'
+        ' {"axes": [0, null], "polygons": [[[0, 0], [1, 0], [1, 1]]]}]'
+    )
+    assert [from_json(one, 3) for one in stored] == [
+        RowFilter("height", "at least", 2.0),
+        RowFilter(None, "contains", "a"),
+        RowFilter("town", "missing"),
+        Region((0, None), (((0.0, 0.0), (1.0, 0.0), (1.0, 1.0)),)),
+    ]
+
+
+def test_json_of_any_depth_and_length_is_no_danger() -> None:
+    one: dict[str, Any] = {"column": "a", "test": "missing", "value": None}
+    deep = one
+    for _ in range(MOST_NESTED):
+        deep = {"not": deep}
+    with pytest.raises(DataError, match="nested in more than 30 levels"):
+        from_json(deep, 3)
+    with pytest.raises(DataError, match="more than 200 conditions"):
+        from_json({"or": [one] * (MOST_CONDITIONS + 1)}, 3)
+
+
 @pytest.mark.parametrize(
     "stored",
     [
@@ -104,6 +213,17 @@ def test_a_selection_survives_json(selection: Selection) -> None:
         {"column": "a", "test": "at least", "value": "b"},
         {"column": "a", "test": "is", "value": 3},
         {"column": 3, "test": "is", "value": "b"},
+        {"column": "a", "test": "at least", "value": True},
+        {"column": "a", "test": "at least", "value": {"date": "soon"}},
+        {"column": "a", "between": [1]},
+        {"column": "a", "between": [1, float("nan")]},
+        {"column": "a", "one of": []},
+        {"column": "a", "one of": "b"},
+        {"column": "a", "one of": [[]]},
+        {"column": "a"},
+        {"and": [{"column": "a", "test": "missing", "value": None}]},
+        {"or": 3},
+        {"not": 3},
     ],
 )
 def test_nonsense_is_no_selection(stored: dict[str, Any]) -> None:
@@ -119,6 +239,17 @@ def test_a_selection_says_how_it_was_made() -> None:
     assert text.startswith("whose name contains “<img")
     assert len(text) < 80
     assert missing == "whose town is missing"
+    combined = Combination(
+        "or",
+        (
+            Not(OneOf("town", ("Ulm", None))),
+            Combination("and", (Between("h", -1.5, 2.0), SELECTIONS[1])),
+        ),
+    )
+    assert describe_selection(combined) == (
+        "without those whose town is one of “Ulm”, missing, or (whose h is between −1.5 and 2, and "
+        "drawn on dimension 1)"
+    )
 
 
 # ---- kept with a run -------------------------------------------------------------------------
@@ -185,7 +316,7 @@ def test_saved_selections_are_counted_once_until_one_changes(
         asked.append(selection)
         return selected_rows(selection, *rest)
 
-    monkeypatch.setattr("app.analysis.map.selections.selected_rows", count)
+    monkeypatch.setattr("app.analysis.map.selection_masks.selected_rows", count)
     assert row_analysis.saved_selections(fitted) == first
     assert asked == []
     row_analysis.delete_selection(fitted, "nonsense")
@@ -264,6 +395,106 @@ def test_a_click_on_a_selected_row_looks_at_it(session_state: dict[str, object])
     told.selection.cells = []
     row_focus.on_row_click(np.array([4, 9, 17]), "key", looked.append)
     assert looked == [9]
+
+
+def chip_labels(page: AppTest) -> list[str]:
+    return [one.label for one in page.main.button if one.key and ":remove " in one.key]
+
+
+def negate(page: AppTest, position: int) -> None:
+    (button,) = [one for one in page.main.button if one.key and f":negate {position}" in one.key]
+    button.click().run()
+
+
+def test_conditions_are_added_negated_combined_and_removed(
+    open_page: OpenPage, fitted: str
+) -> None:
+    page = open_page("latent", run=fitted)
+    dataset = fitted_maps.fitted_dataset(fitted)
+    assert chip_labels(page) == []
+    find_strong(page)
+    strong = dataset.frame["alcohol"].to_numpy() >= 14
+    named(page.main.button, f"Select {strong.sum()} rows").click().run()
+    named(page.selectbox, "Column").set_value(0).run()
+    named(page.text_input, "Text").set_value("1").run()
+    (add,) = [one for one in page.main.button if one.label.startswith("Add: ")]
+    add.click().run()
+    assert not page.exception
+    one = np.array(["1" in name for name in dataset.row_ids.tolist()])
+    assert chip_labels(page) == ["alcohol \\>\\= 14", 'row contains "1"']
+    assert f"{(strong & one).sum()} rows of" in texts(page)
+    assert "by 2 conditions" in texts(page)
+
+    def selected() -> int:
+        return int(row_analysis.selection_mask(fitted, selection_of(page, fitted)).sum())
+
+    negate(page, 1)
+    assert selected() == (strong & ~one).sum()
+    (choice,) = [one for one in page.segmented_control if one.options == ["AND", "OR"]]
+    choice.set_value("or").run()
+    assert not page.exception
+    assert selected() == (strong | ~one).sum()
+    assert named(page.text_input, "Query").value == 'alcohol >= 14 or row not contains "1"'
+    (chip,) = [one for one in page.main.button if one.label.startswith("alcohol")]
+    chip.click().run()
+    assert selected() == (~one).sum()
+    assert chip_labels(page) == ['row contains "1"']
+    named(page.main.button, "Undo").click().run()
+    assert selected() == (strong | ~one).sum()
+
+
+def selection_of(page: AppTest, run: str) -> Selection:
+    found: Selection = page.session_state["latent.selection"][run]
+    return found
+
+
+def test_a_query_is_edited_and_what_is_wrong_is_told(open_page: OpenPage, fitted: str) -> None:
+    page = open_page("latent", run=fitted)
+    corners = ((0.0, -99.0), (99.0, -99.0), (99.0, 99.0), (0.0, 99.0))
+    region = Region((0, 1), (corners,))
+    page.session_state["latent.selection"] = {fitted: region}
+    page.run()
+    query = named(page.text_input, "Query")
+    assert query.value == "region 1"
+    query.set_value("not region 1 and alcohol between 13 and 14").run()
+    assert not page.exception
+    expected = Combination("and", (Not(region), Between("alcohol", 13.0, 14.0)))
+    assert selection_of(page, fitted) == expected
+    assert chip_labels(page) == ["region 1", "alcohol between 13 and 14"]
+    wrong = f"alcohol >= 13 and {HOSTILE}"
+    named(page.text_input, "Query").set_value(wrong).run()
+    assert not page.exception
+    (problem,) = page.main.error
+    assert problem.value.startswith("Character 49 of the query")
+    assert named(page.text_input, "Query").value == wrong
+    assert selection_of(page, fitted) == expected
+    named(page.text_input, "Query").set_value("").run()
+    assert not page.main.error
+    assert selection_of(page, fitted) is None
+
+
+def test_a_region_among_conditions_keeps_its_probabilities(
+    open_page: OpenPage, fitted: str
+) -> None:
+    page = open_page("latent", run=fitted)
+    region = Region((0, 1), (((-9.0, -9.0), (0.0, -9.0), (0.0, 9.0), (-9.0, 9.0)),))
+    strong = RowFilter("alcohol", "at least", 13.0)
+    page.session_state["latent.selection"] = {fitted: Combination("and", (strong, region))}
+    page.run()
+    assert not page.exception
+    mask = row_analysis.selection_mask(fitted, strong)
+    found = row_analysis.probability_in_region(fitted, region, strong)
+    assert found.considered == mask.sum()
+    assert np.isnan(found.probability[~mask]).all()
+    assert found.expected == pytest.approx(found.probability[mask].sum())
+    assert "rows that meet the other conditions lie inside" in texts(page)
+    assert selection_panel.INSIDE in frame_with(page, "row_id")
+
+
+def test_the_cache_distinguishes_and_from_or(fitted: str) -> None:
+    parts = (RowFilter("alcohol", "at least", 14.0), RowFilter("alcohol", "less than", 14.0))
+    assert not row_analysis.selection_mask(fitted, Combination("and", parts)).any()
+    assert row_analysis.selection_mask(fitted, Combination("or", parts)).all()
 
 
 def test_nothing_found_is_said_and_not_selected(open_page: OpenPage, fitted: str) -> None:

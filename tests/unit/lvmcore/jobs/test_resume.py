@@ -63,7 +63,9 @@ def test_selections_go_with_the_map_that_they_were_drawn_on(
     work(name, stop_after=40)
     store.selections.save(name, SavedSelection("left", {"axes": [0, 1]}))
     store.selections.save(name, SavedSelection("found", {"column": "a", "test": "missing"}))
-    assert [one.name for one in store.selections.list(name)] == ["found", "left"]
+    among = {"and": [{"column": "a", "test": "missing"}, {"not": {"axes": [0, 1]}}]}
+    store.selections.save(name, SavedSelection("left, missing", among))
+    assert [one.name for one in store.selections.list(name)] == ["found", "left", "left, missing"]
     half = (
         store.job_folder(name).path / ".selections.json.half"
     )  # as another process may be writing it
