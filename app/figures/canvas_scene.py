@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from app.analysis.map.contour_lines import contour_lines
 from app.analysis.map.heatmaps import Heatmap
 from app.analysis.map.row_colours import MISSING, OTHER, CategoryStyle, Colouring, NumericColours
 from app.figures import palette
-from app.figures.contour_lines import contour_lines
 from app.figures.row_traces import MapRows
 from app.figures.theme import accent, heatmap_colours, page_colours
 from app.formatting import number, shortened

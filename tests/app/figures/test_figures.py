@@ -138,9 +138,11 @@ def test_numbers_have_a_ramp_with_a_named_bar_and_hollow_missing_rows() -> None:
         rows(colouring=NumericColours(NASTY, values)), (0, 1), dark=False
     )
     (shown,) = named(figure, "rows")
-    assert (shown.marker.cmin, shown.marker.cmax) == (0.0, 11.0)
+    assert (shown.marker.cmin, shown.marker.cmax) == (0.0, 1.0)
+    assert shown.marker.colorbar.tickvals == (0.0, 0.5, 1.0)
+    assert shown.marker.colorbar.ticktext == ("0.00", "5.50", "11.0")
     assert shown.marker.colorbar.title.text == ESCAPED
-    np.testing.assert_array_equal(shown.marker.color, np.delete(values, 4))
+    np.testing.assert_allclose(shown.marker.color, np.delete(values, 4) / 11)
     assert named(figure, "(missing)")[0].hovertext == (f"<b>row 4</b><br>{ESCAPED}",)
 
 

@@ -169,7 +169,9 @@ def test_rows_are_coloured_by_the_disagreement_or_as_above(several: str) -> None
     assert agreement is not None
     chart = next(one for one in charts(page) if one["layout"]["height"] == 210)
     (trace,) = chart["data"]
-    np.testing.assert_allclose(numbers(trace["marker"]["color"]), agreement["disagreement"])
+    found = agreement["disagreement"].to_numpy()
+    shares = (found - found.min()) / (found.max() - found.min())
+    np.testing.assert_allclose(numbers(trace["marker"]["color"]), shares)
     (control,) = [one for one in page.get("button_group") if one.label.startswith("Colour of")]
     control.set_value("as above").run()
     assert not page.exception

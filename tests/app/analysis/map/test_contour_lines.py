@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from app.analysis.map.contour_lines import contour_lines
 from app.analysis.map.heatmaps import Heatmap
 from app.figures.canvas_scene import Scene, scene_data
-from app.figures.contour_lines import contour_lines
 from app.figures.row_traces import MapRows
 
 
