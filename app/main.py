@@ -26,6 +26,7 @@ def main() -> None:
     from app.formatting import markdown
     from app.services import server
     from app.shell.colour_scheme import colour_scheme
+    from app.shell.keyboard_sheet import keyboard_button
     from app.shell.sidebar import sidebar
     from app.shell.tour import tour_line
     from app.state.session import session
@@ -78,6 +79,7 @@ def main() -> None:
         interrupted_page(error)
     with foot:  # after the page, so that it shows its changes
         sidebar(polling=page.url_path != "fit")
+        keyboard_button()
         colour_scheme()
     server.warm_up()
 

@@ -13,7 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from app.analysis.map.contour_lines import contour_lines
 from app.analysis.map.heatmaps import Heatmap
-from app.analysis.map.row_colours import MISSING, OTHER, CategoryStyle, Colouring, NumericColours
+from app.analysis.map.row_colours import (
+    MISSING,
+    OTHER,
+    CategoryStyle,
+    Colouring,
+    GroupLabel,
+    NumericColours,
+)
 from app.figures import palette
 from app.figures.row_traces import MapRows
 from app.figures.theme import accent, heatmap_colours, page_colours
@@ -52,6 +59,7 @@ class Scene:
         marked: the marked point.
         path: a curve, [P, 2].
         letters: letters and their positions.
+        group_labels: names of groups of rows, the most important first.
         follow: whether a cursor follows the mouse; otherwise clicks and lassos select.
         start: first position of the cursor; None for no cursor.
         equal: whether both axes have the same scale.
@@ -78,6 +86,7 @@ class Scene:
     marked: tuple[float, float] | None = None
     path: FloatArray | None = None
     letters: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    group_labels: Sequence[GroupLabel] = ()
     follow: bool = False
     start: tuple[float, float] | None = None
     equal: bool = False
@@ -120,6 +129,15 @@ def scene_data(scene: Scene, *, dark: bool) -> dict[str, Any]:
         "texts": ["\n".join(" ".join(line.split()) for line in lines) for lines in scene.rows.hover]
         or None,
         "marks": [{"text": text, "x": x, "y": y} for text, (x, y) in scene.letters.items()],
+        "groupLabels": [
+            {
+                "text": shortened(one.name, 30),
+                "x": one.place[0],
+                "y": one.place[1],
+                "code": one.code,
+            }
+            for one in scene.group_labels
+        ],
         "outlines": [[list(corner) for corner in polygon] for polygon in scene.outlines],
         "inducing": [path for path, _ in _inducing(scene)],
         "marked": None if scene.marked is None else list(scene.marked),

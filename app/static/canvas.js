@@ -235,6 +235,41 @@ function drawInducing(context, scene, { toX, toY }) {
 }
 
 /**
+ * Draw the names of groups of rows, each unless it would overlap an earlier one. A zoom separates
+ * them, so that more appear.
+ *
+ * @param {CanvasRenderingContext2D} context
+ * @param {GroupLabel[]} labels
+ * @param {Scale} scale
+ * @param {Set<number>} hidden codes of the hidden looks.
+ * @param {Ink} colours
+ */
+function drawGroupLabels(context, labels, { box, toX, toY }, hidden, colours) {
+  /** @type {Box[]} */
+  const taken = [];
+  context.font = "600 13px Inter, sans-serif";
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  context.lineJoin = "round";
+  for (const { text, x, y, code } of labels) {
+    const w = context.measureText(text).width + 6, h = 18;
+    const [cx, cy] = [toX(x), toY(y)];
+    const inside = cx > box.x && cx < box.x + box.w && cy > box.y && cy < box.y + box.h;
+    const left = Math.min(Math.max(cx - w / 2, box.x), box.x + box.w - w);
+    const top = Math.min(Math.max(cy - h / 2, box.y), box.y + box.h - h);
+    const overlaps = taken.some((one) =>
+      left < one.x + one.w && one.x < left + w && top < one.y + one.h && one.y < top + h);
+    if (!inside || overlaps || hidden.has(code)) continue;
+    taken.push({ x: left, y: top, w, h });
+    context.strokeStyle = colours.panel;
+    context.lineWidth = 4;
+    context.strokeText(text, left + w / 2, top + h / 2);
+    context.fillStyle = colours.text;
+    context.fillText(text, left + w / 2, top + h / 2);
+  }
+}
+
+/**
  * Draw a ring around a point: filled around the selected one, open around the hovered row.
  *
  * @param {CanvasRenderingContext2D} context

@@ -149,6 +149,7 @@ function createMap(parent) {
     drawInducing(context, scene, scale);
     for (const polygon of scene.outlines) drawPolygon(context, polygon, scale, scene.ink.text);
     if (scene.path) drawCurve(context, scene.path, scale, scene.ink);
+    drawGroupLabels(context, scene.groupLabels, scale, hidden, scene.ink);
     for (const mark of scene.marks) drawLetter(context, mark, scale, scene.ink);
     context.restore();
     drawAxes(context, scene, view, scale);

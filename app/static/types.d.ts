@@ -93,6 +93,14 @@ interface Heat {
   contours: Contour[];
 }
 
+/** The name of a group of rows, at a point in data units. */
+interface GroupLabel {
+  text: string;
+  x: number;
+  y: number;
+  code: number;
+}
+
 /** A line of equal value of the heatmap, in data units, and the value. */
 interface Contour extends Curve {
   text: string;
@@ -165,6 +173,8 @@ interface Scene {
   texts: string[] | null;
   /** Letters on the map. */
   marks: { text: string; x: number; y: number }[];
+  /** Names of groups of rows, the most important first; hidden with the look `code`. */
+  groupLabels: GroupLabel[];
   /** Polygons of the selected regions. */
   outlines: Point[][];
   /** Inducing inputs, one entry a path. */

@@ -110,6 +110,7 @@ class MapChoices:
         shape: column of the row shapes; None for one shape.
         held_out: whether the held-out rows are drawn.
         contours: whether contour lines of the heatmap are drawn.
+        group_labels: whether the names of the categories are on the map.
     """
 
     axes: View
@@ -123,6 +124,7 @@ class MapChoices:
     shape: str | None = None
     held_out: bool = False
     contours: bool = False
+    group_labels: bool = False
 
 
 def heatmap(model: LatentVariableModel, dataset: Dataset, ask: HeatmapRequest) -> Heatmap:

@@ -56,6 +56,7 @@ class MapView:
         ellipses: whether posterior ellipses are drawn.
         size: column of the row sizes; None for one size.
         shape: column of the row shapes; None for one shape.
+        group_labels: whether the names of the categories are on the map.
         inducing: whether inducing inputs are drawn.
         held_out: whether held-out rows are drawn.
         tab: the open tab beside the map.
@@ -76,6 +77,7 @@ class MapView:
     ellipses: bool = False
     size: str | None = None
     shape: str | None = None
+    group_labels: bool = False
     inducing: bool = False
     held_out: bool = False
     tab: str = ""

@@ -28,10 +28,12 @@ __all__ = [
     "OTHER",
     "CategoryStyle",
     "Colouring",
+    "GroupLabel",
     "NumericColours",
     "category_style",
     "coloured",
     "further_rows",
+    "group_labels",
     "group_of_rows",
     "row_colours",
 ]
@@ -159,6 +161,41 @@ def group_of_rows(colouring: Colouring, chosen: NDArray[np.intp]) -> Colouring:
     if isinstance(colouring, CategoryStyle):
         return replace(colouring, codes=colouring.codes[chosen])
     return colouring.of_rows(chosen) if isinstance(colouring, NumericColours) else None
+
+
+@dataclass(frozen=True)
+class GroupLabel:
+    """The name of a category on a map.
+
+    Attributes:
+        name: the category.
+        code: its position among the categories.
+        place: the position of the row nearest to the median of its rows, [2].
+    """
+
+    name: str
+    code: int
+    place: tuple[float, float]
+
+
+def group_labels(colouring: Colouring, points: FloatArray) -> tuple[GroupLabel, ...]:
+    """The names of the categories of rows with their places, the largest category first.
+
+    Args:
+        colouring: colours of the rows; numbers have no labels.
+        points: positions of the rows on the map, [N, 2].
+    """
+    if not isinstance(colouring, CategoryStyle):
+        return ()
+    sizes = np.bincount(colouring.codes[colouring.codes >= 0], minlength=len(colouring.names))
+    found = []
+    for code in np.argsort(-sizes, kind="stable").tolist():
+        rows = points[colouring.codes == code]
+        if len(rows):
+            nearest = np.square(rows - np.median(rows, axis=0)).sum(axis=1).argmin()
+            x, y = rows[nearest].tolist()
+            found.append(GroupLabel(colouring.names[code], code, (x, y)))
+    return tuple(found)
 
 
 def coloured(colouring: Colouring, colours: ColumnColours | None) -> Colouring:

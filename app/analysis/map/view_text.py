@@ -75,6 +75,7 @@ _TITLES = {
     "ellipses": "ellipses",
     "size": "size",
     "shape": "shape",
+    "group_labels": "labels of groups",
     "inducing": "inducing inputs",
     "held_out": "held-out rows",
     "tab": "tab",
@@ -206,7 +207,10 @@ def _zoom(value: Any) -> Ranges:
 _PARSERS: dict[str, Callable[[Any], Any]] = {
     "axes": _axes,
     **dict.fromkeys(("colour", "background", "size", "shape", "tab"), _text),
-    **dict.fromkeys(("noise", "contours", "at_point", "ellipses", "inducing", "held_out"), _switch),
+    **dict.fromkeys(
+        ("noise", "contours", "at_point", "ellipses", "group_labels", "inducing", "held_out"),
+        _switch,
+    ),
     **dict.fromkeys(("column", "label", "row"), _whole),
     "place": lambda value: tuple(map(_position, value)),
     "zoom": _zoom,

@@ -25,7 +25,12 @@ from app.analysis.map.map_axes import (
 from app.analysis.map.map_view import shown_axes
 from app.analysis.map.reconstruction import MapPoint
 from app.analysis.map.regions import Region, rounded
-from app.analysis.map.row_colours import Colouring, NumericColours, group_of_rows
+from app.analysis.map.row_colours import (
+    Colouring,
+    NumericColours,
+    group_labels,
+    group_of_rows,
+)
 from app.analysis.map.selections import polygons_on
 from app.components.map.canvas import (
     ClickedPoint,
@@ -112,6 +117,9 @@ def map_chart(fitted_map: FittedMap, choices: MapChoices) -> None:
             inducing=_inducing(fitted_map, choices),
             outlines=polygons_on(choices.selection, choices.axes),
             marked=_marked(fitted_map, choices.axes),
+            group_labels=group_labels(_colouring(fitted_map, choices), points)
+            if choices.group_labels
+            else (),
             height=TALLEST,
             reserved=RESERVED,
             equal=isinstance(choices.axes, LatentProjection),

@@ -85,7 +85,8 @@ def map_controls(fitted_map: FittedMap) -> MapChoices:
             disabled=not options.ellipses,
         )
     with more:
-        size, shape, inducing, held_out, details = appearance_controls(fitted_map, options)
+        appearance = appearance_controls(fitted_map, options)
+    details = appearance.details
     with details:
         _colour_choices(fitted_map, colour)
     heatmap = _heatmap_request(fitted_map, axes, background, of, details)
@@ -103,13 +104,14 @@ def map_controls(fitted_map: FittedMap) -> MapChoices:
         colour or None,
         heatmap,
         ellipses,
-        inducing,
+        appearance.inducing,
         selection,
         session.is_dark,
-        size,
-        shape,
-        held_out,
+        appearance.size,
+        appearance.shape,
+        appearance.held_out,
         contours,
+        appearance.group_labels,
     )
 
 

@@ -20,7 +20,14 @@ from lvmcore.data import Dataset
 from lvmcore.export.categories import MISSING, category_style
 from lvmcore.numerics.array_types import FloatArray
 
-__all__ = ["Appearance", "appearance_controls", "row_appearance", "row_shapes", "row_sizes"]
+__all__ = [
+    "Appearance",
+    "AppearanceChoices",
+    "appearance_controls",
+    "row_appearance",
+    "row_shapes",
+    "row_sizes",
+]
 
 
 #: Markers of the categories in their order; the last one stands for all further ones.
@@ -46,38 +53,57 @@ class Appearance:
     notes: tuple[str, ...] = ()
 
 
-def appearance_controls(
-    fitted_map: FittedMap, options: MapOptions
-) -> tuple[str | None, str | None, bool, bool, DeltaGenerator]:
-    """Draw the controls of size, shape, inducing inputs and held-out rows, in a popover.
+@dataclass(frozen=True)
+class AppearanceChoices:
+    """Values of the controls of the appearance.
+
+    Attributes:
+        size: column of the row sizes; None for one size.
+        shape: column of the row shapes; None for one shape.
+        group_labels: whether the names of the categories are on the map.
+        inducing: whether inducing inputs are drawn.
+        held_out: whether held-out rows are drawn.
+        details: a container for the colours and for details of the background.
+    """
+
+    size: str | None
+    shape: str | None
+    group_labels: bool
+    inducing: bool
+    held_out: bool
+    details: DeltaGenerator
+
+
+def appearance_controls(fitted_map: FittedMap, options: MapOptions) -> AppearanceChoices:
+    """Draw the controls of the appearance in a popover.
 
     Args:
         fitted_map: the run.
         options: what the map can show.
-
-    Returns:
-        Names of the columns of size and shape, None for one size and one shape; whether inducing
-        inputs are drawn; whether held-out rows are drawn; and a container at the end of the
-        popover for details of the background.
     """
     with st.popover(
         "Appearance",
-        help="Size and shape of the rows, inducing inputs, held-out rows, background details.",
+        help="Size, shape and colours of the rows, labels of groups, held-out rows, background.",
         key=map_widget_key(fitted_map, "appearance"),
         width="stretch",
     ):
         size = _column(fitted_map, "Size by", options.sizes, "Larger markers for larger numbers.")
         shape = _column(fitted_map, "Shape by", options.shapes, "A marker for each category.")
-        drawn = False
+        group_labels = st.toggle(
+            "Labels of groups",
+            help="Names of the categories of the colours, where they do not overlap.",
+            key=map_widget_key(fitted_map, "group labels"),
+        )
+        inducing = False
         if options.inducing:
-            drawn = st.toggle(
+            inducing = st.toggle(
                 "Inducing inputs",
                 help="The latent points on which the sparse Gaussian process is conditioned.",
                 key=map_widget_key(fitted_map, "inducing"),
             )
         held_out = held_out_toggle(fitted_map)
         details = st.container()
-    return size, shape, drawn, held_out, details
+    return AppearanceChoices(size, shape, group_labels, inducing, held_out, details)
 
 
 def _column(fitted_map: FittedMap, title: str, names: Collection[str], about: str) -> str | None:

@@ -86,6 +86,7 @@ views = st.builds(
     column=st.none() | st.integers(0, 3),
     noise=st.booleans(),
     contours=st.booleans(),
+    group_labels=st.booleans(),
     label=st.integers(0, 2),
     at_point=st.booleans(),
     ellipses=st.booleans(),

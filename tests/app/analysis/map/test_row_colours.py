@@ -1,11 +1,18 @@
 """Places of numbers on a colour scale, against their definitions row by row."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.analysis.map.row_colours import NumericColours, coloured, group_of_rows
+from app.analysis.map.row_colours import (
+    NumericColours,
+    category_style,
+    coloured,
+    group_labels,
+    group_of_rows,
+)
 from lvmcore.export.column_colours import CategoryColours, NumberColours, Transform
 
 VALUES = st.lists(
@@ -94,3 +101,16 @@ def test_colours_of_the_other_type_change_nothing() -> None:
     chosen = coloured(numbers, NumberColours("Magma"))
     assert isinstance(chosen, NumericColours)
     assert chosen.colours.scale == "Magma"
+
+
+def test_labels_of_groups_are_at_a_row_of_theirs_the_largest_first() -> None:
+    rng = np.random.default_rng(0)
+    names = ["few"] * 3 + ["many"] * 20 + [None] * 2
+    points = rng.standard_normal((25, 2)) + np.where(np.arange(25)[:, None] < 3, 9.0, 0.0)
+    labels = group_labels(category_style(pd.Series(names), "kind"), points)
+    assert [one.name for one in labels] == ["many", "few"]
+    for one, rows in zip(labels, (points[3:23], points[:3]), strict=True):
+        distance = np.linalg.norm(rows - np.median(rows, axis=0), axis=1)
+        np.testing.assert_array_equal(one.place, rows[distance.argmin()])
+    assert group_labels(NumericColours("mass", np.zeros(25)), points) == ()
+    assert group_labels(None, points) == ()

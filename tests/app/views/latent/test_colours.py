@@ -86,3 +86,14 @@ def test_numbers_have_a_scale_a_transform_and_ends(open_page: OpenPage, run: str
     page.number_input(key=f"latent:{run}:colours high {column}").set_value(12.0).run()
     assert not page.exception
     assert any("choose a lower end below the upper one" in one.value for one in page.error)
+
+
+def test_labels_of_groups_are_sent_with_the_map(open_page: OpenPage, run: str) -> None:
+    page = open_page("latent", run=run)
+    assert scenes(page)[0].data["groupLabels"] == []
+    page.toggle(key=f"latent:{run}:group labels").set_value(True).run()
+    assert not page.exception
+    dataset = fitted_maps.fitted_dataset(run)
+    assert dataset.label_name is not None
+    sent = scenes(page)[0].data["groupLabels"]
+    assert {one["text"] for one in sent} == set(dataset.label_classes(dataset.label_name))

@@ -1,0 +1,64 @@
+"""The keys of the pages, in a dialog."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app.state.widgets import widget_key
+
+__all__ = ["keyboard_button"]
+
+_KEYS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
+    (
+        "Map",
+        (
+            ("Tab", "moves to the map, its toolbar and its legend"),
+            ("← ↑ → ↓", "moves the cursor on the map; with Shift in larger steps"),
+            ("Enter", "selects the row or the point at the cursor"),
+            ("+  −  0", "zooms in, zooms out, shows the whole map"),
+            ("Shift + drag", "draws a lasso"),
+            ("Ctrl + wheel", "zooms at the mouse"),
+        ),
+    ),
+    (
+        "Latent",
+        (
+            ("Esc", "clears the selection"),
+            ("Ctrl + Z", "undoes a change of the view"),
+            ("Ctrl + Shift + Z", "repeats what was undone"),
+        ),
+    ),
+    (
+        "Charts of columns",
+        (
+            ("← →", "moves to another bar; with Shift selects the bars between"),
+            ("Enter", "filters the rows by the selected bars"),
+            ("Esc", "removes the condition of the chart"),
+        ),
+    ),
+)
+
+
+def keyboard_button() -> None:
+    """Draw the button that lists the keys."""
+    pressed = st.button(
+        "Keyboard",
+        type="tertiary",
+        icon=":material/keyboard:",
+        help="The keys of the map, of its selections and of the charts of columns.",
+        key=widget_key("foot", "keyboard"),
+    )
+    if pressed:
+        _sheet()
+
+
+@st.dialog("Keyboard", width="medium")
+def _sheet() -> None:
+    lines = ["| Where | Key | What it does |", "|---|---|---|"]
+    for title, keys in _KEYS:
+        names = [title, *[""] * (len(keys) - 1)]
+        lines += [
+            f"| {name} | `{key}` | {about} |"
+            for name, (key, about) in zip(names, keys, strict=True)
+        ]
+    st.markdown("\n".join(lines))
