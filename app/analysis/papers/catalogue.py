@@ -67,6 +67,7 @@ class PaperRow:
         model: key of the model.
         data: the dataset, as the page names it.
         paper: the paper's figure.
+        paper_sd: its sd over fits or folds; None where the paper states none.
         measured: name of the stored measurement beside it.
         fit: the fit that "Fit this" starts; None where the page cannot start it.
         remark: what the two figures do not share, or what was tried; "" for nothing.
@@ -78,6 +79,7 @@ class PaperRow:
     measured: str
     fit: FitRecipe | None = None
     remark: str = ""
+    paper_sd: float | None = None
 
 
 @dataclass(frozen=True)

@@ -93,19 +93,21 @@ def compare(
     found = []
     for row in table.rows:
         measured = measurements.get((table.benchmark, row.measured))
-        found.append(Comparison(row, measured, _verdict(row.paper, measured, table.higher)))
+        found.append(Comparison(row, measured, _verdict(row, measured, higher=table.higher)))
     return tuple(found)
 
 
-def _verdict(paper: float, measured: Measurement | None, higher: bool) -> Verdict:
+def _verdict(row: PaperRow, measured: Measurement | None, *, higher: bool) -> Verdict:
+    """Ours against the paper's; within one sd is the larger sd of both."""
     if measured is None:
         return "not measured"
-    lead = measured.value - paper if higher else paper - measured.value
-    if abs(lead) <= _EQUAL * abs(paper):
+    lead = measured.value - row.paper if higher else row.paper - measured.value
+    if abs(lead) <= _EQUAL * abs(row.paper):
         return "equal"
     if lead > 0:
         return "better"
-    return "within one sd" if -lead <= (measured.spread or 0.0) else "behind"
+    error = max(measured.spread or 0.0, row.paper_sd or 0.0)
+    return "within one sd" if -lead <= error else "behind"
 
 
 def figure_text(measured: Measurement) -> str:

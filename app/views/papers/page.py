@@ -35,7 +35,7 @@ _COLUMNS = {
         width=130, help="Mean and sd over folds or seeds, as the table's protocol says"
     ),
     "Verdict": st.column_config.TextColumn(
-        width=98, help="Here against the paper; the sd is ours, over folds or seeds"
+        width=98, help="Here against the paper; the sd is the larger of ours and the paper's"
     ),
 }
 
@@ -149,7 +149,8 @@ def _panel(
 
 
 def _both(table: PaperTable, figure: Comparison) -> str:
-    text = f"{table.measure}: {figure.row.paper:.{_DIGITS}g} in the paper"
+    sd = "" if figure.row.paper_sd is None else f" ± {figure.row.paper_sd:g}"
+    text = f"{table.measure}: {figure.row.paper:.{_DIGITS}g}{sd} in the paper"
     if figure.measured is None:
         return f"{text}, not measured here."
     return f"{text}, {figure_text(figure.measured)} here: **{figure.verdict}**."

@@ -82,6 +82,24 @@ def test_the_verdict_minds_the_direction_and_the_error(
     assert found.verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("value", "spread", "paper_sd", "verdict"),
+    [
+        (0.94, None, 0.02, "within one sd"),
+        (0.94, 0.001, 0.02, "within one sd"),
+        (0.94, 0.02, 0.001, "within one sd"),
+        (0.92, 0.01, 0.02, "behind"),
+    ],
+)
+def test_the_error_is_the_larger_of_the_papers_and_ours(
+    value: float, spread: float | None, paper_sd: float, verdict: str
+) -> None:
+    row = PaperRow("ldgd", "iris", 0.95, "a figure", paper_sd=paper_sd)
+    table = PaperTable("T", "accuracy", True, "bench", "", "", (row,))
+    (found,) = compare(table, {("bench", "a figure"): measured(value, spread)})
+    assert found.verdict == verdict
+
+
 def test_a_figure_without_a_measurement_is_said_to_be_one(tmp_path: Path) -> None:
     row = PaperRow("ldgd", "iris", 0.95, "a figure")
     table = PaperTable("T", "accuracy", True, "bench", "", "", (row, row))
