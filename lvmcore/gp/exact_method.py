@@ -15,7 +15,7 @@ from torch import Tensor
 
 from lvmcore.base.predictor import Predictor, SupervisedFitProblem
 from lvmcore.base.table_size import TableSize
-from lvmcore.gp.conjugate_gradients.conditioning import Conditioning, Progress, unsolved_note
+from lvmcore.gp.conjugate_gradients.conditioning import Conditioning, SolveProgress, unsolved_note
 from lvmcore.gp.conjugate_gradients.optimised_gp import OptimisedGP
 from lvmcore.gp.conjugate_gradients.posterior import BlockPosterior, Solution
 from lvmcore.gp.exact.fitted_gp import FittedExactGP, split_known
@@ -269,7 +269,7 @@ def _condition(
             checkpoint.follow(
                 problem.generator, start=1, steps=steps, seconds=seconds, beside=trained.state()
             )
-        conditioning.solve(Progress(last, problem.callback, checkpoint))
+        conditioning.solve(SolveProgress(last, problem.callback, checkpoint))
     if outcome.stopped or conditioning.stopped:
         some = data.take(drawn_rows(len(data.X), SUBSET_ROWS))
         model._note(

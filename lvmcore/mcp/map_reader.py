@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lvmcore.base.latent_variable_model import LatentVariableModel
     from lvmcore.data.dataset import Dataset
 
-__all__ = ["MOST_POINTS", "MOST_ROWS", "Condition", "FittedMap"]
+__all__ = ["MOST_POINTS", "MOST_ROWS", "Condition", "MapReader"]
 
 #: Rows of one answer, columns of the data with them, points to decode, and cells of an answer.
 MOST_ROWS, MOST_ROW_COLUMNS, MOST_POINTS, MOST_CELLS = 300, 50, 100, 20_000
@@ -35,7 +35,7 @@ class Condition(TypedDict):
     value: NotRequired[str | float | None]
 
 
-class FittedMap:
+class MapReader:
     """The fitted map of a run, with its rows.
 
     Args:

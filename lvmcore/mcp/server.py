@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from lvmcore.errors import ConfigError, LatentboardError
 from lvmcore.mcp import store_reader
 from lvmcore.mcp.fit_queue import FitQueue
-from lvmcore.mcp.map_reader import Condition, FittedMap
+from lvmcore.mcp.map_reader import Condition, MapReader
 from lvmcore.runs.store import Store
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class _Tools:
 
             At most 300 rows and 50 columns an answer; sd is null for a model without it.
             """
-            return FittedMap(store, run).read(limit, offset, columns or [])
+            return MapReader(store, run).read(limit, offset, columns or [])
 
         def query_rows(
             run: str,
@@ -191,7 +191,7 @@ class _Tools:
             A condition has a column of the data or a latent mean (z1, z2, …), a comparison and a
             value. `total` counts the rows that meet them; at most 300 rows an answer.
             """
-            return FittedMap(store, run).query(conditions, limit, offset, columns or [])
+            return MapReader(store, run).query(conditions, limit, offset, columns or [])
 
         def decode(run: str, points: list[list[float]]) -> dict[str, Any]:
             """Decode latent points into the features, in the data's units.
@@ -200,14 +200,14 @@ class _Tools:
             interval. Of a column of log(1 + x) the mean is a median, and sd is null. At most 100
             points and 20,000 cells.
             """
-            return FittedMap(store, run).decode(points)
+            return MapReader(store, run).decode(points)
 
         def map_picture(run: str, dimensions: list[int] | None = None) -> Any:
             """Draw a run's map as PNG, coloured by label.
 
             The axes are two latent dimensions, from 1; by default the most relevant ones.
             """
-            return Image(data=FittedMap(store, run).picture(dimensions), format="png")
+            return Image(data=MapReader(store, run).picture(dimensions), format="png")
 
         for function in (read_rows, query_rows, decode):
             self._tool(function)

@@ -26,7 +26,7 @@ from lvmcore.neural.objective import (
     AutoencoderNetworks,
     AutoencoderObjective,
     AutoencoderSettings,
-    ColumnLikelihood,
+    OutputLikelihood,
     ReconstructionTerm,
     jacobian_points,
     mean_square,
@@ -140,7 +140,7 @@ class QuantisedBatch(LatentBatch):
     vectors: Tensor
 
 
-class SquaredErrors(ColumnLikelihood):
+class SquaredErrors(OutputLikelihood):
     """−½ Σ_d (y_d − output_d)²: Gaussian columns of variance 1, less a constant."""
 
     def log_probability(self, Y: Tensor, output: Tensor) -> Tensor:

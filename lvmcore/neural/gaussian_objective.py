@@ -13,17 +13,17 @@ from lvmcore.neural.objective import (
     AutoencoderNetworks,
     AutoencoderObjective,
     AutoencoderSettings,
-    ColumnLikelihood,
+    OutputLikelihood,
     jacobian_points,
     mean_square,
 )
 from lvmcore.numerics.gaussians import LOG_2PI
 from lvmcore.training.label_term import LabelTerm
 
-__all__ = ["ClassifierHead", "GaussianColumns", "SupervisedVAEObjective", "log_normal"]
+__all__ = ["ClassifierHead", "GaussianOutput", "SupervisedVAEObjective", "log_normal"]
 
 
-class GaussianColumns(ColumnLikelihood):
+class GaussianOutput(OutputLikelihood):
     """y_d ~ N(output_d, σ_d²).
 
     Args:
@@ -81,7 +81,7 @@ class ClassifierHead(nn.Module):
         return mean_square(slopes - slopes.mean(2, keepdim=True))
 
 
-class SupervisedVAEObjective(AutoencoderObjective[GaussianColumns]):
+class SupervisedVAEObjective(AutoencoderObjective[GaussianOutput]):
     """The objective of a VAE with w · Σ_n E_q(x_n) log softmax(h(x_n))_label added.
 
     Args:
@@ -97,7 +97,7 @@ class SupervisedVAEObjective(AutoencoderObjective[GaussianColumns]):
         settings: AutoencoderSettings,
         problem: FitProblem,
         networks: AutoencoderNetworks,
-        likelihood: GaussianColumns,
+        likelihood: GaussianOutput,
         weights: ArrayLike,
     ) -> None:
         labels = problem.labels[0]

@@ -25,7 +25,7 @@ from lvmcore.training.objective import Objective, Term, total_values
 __all__ = [
     "AutoencoderNetworks",
     "AutoencoderObjective",
-    "ColumnLikelihood",
+    "OutputLikelihood",
     "jacobian_points",
     "mean_square",
 ]
@@ -73,7 +73,7 @@ class AutoencoderNetworks:
             return mean, log_variance.exp()
 
 
-class ColumnLikelihood(nn.Module):
+class OutputLikelihood(nn.Module):
     """log p(y | x) of the columns given the decoder's output; its parameters are learned."""
 
     def log_probability(self, Y: Tensor, output: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ class ColumnLikelihood(nn.Module):
         raise NotImplementedError
 
 
-Likelihood = TypeVar("Likelihood", bound=ColumnLikelihood)
+Likelihood = TypeVar("Likelihood", bound=OutputLikelihood)
 
 
 class ReconstructionTerm(Term[LatentBatch]):
@@ -95,7 +95,7 @@ class ReconstructionTerm(Term[LatentBatch]):
 
     name = "data fit"
 
-    def __init__(self, decoder: Network, likelihood: ColumnLikelihood, Y: Tensor) -> None:
+    def __init__(self, decoder: Network, likelihood: OutputLikelihood, Y: Tensor) -> None:
         self.decoder, self.likelihood, self.Y = decoder, likelihood, Y
 
     def frozen_in_warm_up(self) -> Iterable[nn.Parameter]:

@@ -35,7 +35,7 @@ from lvmcore.random_features.count_terms import (
     LogisticTerm,
     PoissonTerm,
 )
-from lvmcore.random_features.gaussian_term import ColumnTerm, GaussianTerm
+from lvmcore.random_features.gaussian_term import FeatureTerm, GaussianTerm
 from lvmcore.random_features.kernel_spectrum import KernelSpectrum
 from lvmcore.random_features.minibatch_objective import MinibatchRandomFeatureObjective
 from lvmcore.random_features.mixture_spectrum import MixtureSpectrum
@@ -199,7 +199,7 @@ def column_term(
     n_trials: int | None,
     names: Sequence[str],
     weights: Literal["marginal", "variational"] = "marginal",
-) -> ColumnTerm:
+) -> FeatureTerm:
     """The term of the columns under a likelihood.
 
     Args:
@@ -276,7 +276,7 @@ def _mean(problem: FitProblem) -> float:
 def initial_objective(
     rows: LatentRows,
     spectrum: Spectrum,
-    columns: ColumnTerm,
+    columns: FeatureTerm,
     generator: torch.Generator,
     *,
     n_features: int,

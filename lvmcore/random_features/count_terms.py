@@ -21,7 +21,7 @@ from lvmcore.likelihoods.polya_gamma import (
 from lvmcore.random_features.count_decoder import CountFamily, CountFeatureDecoder
 from lvmcore.random_features.decoder import FeatureDecoder, pooled_moments
 from lvmcore.random_features.fourier import RandomFourierFeatures
-from lvmcore.random_features.gaussian_term import FINAL_DRAWS, ColumnTerm
+from lvmcore.random_features.gaussian_term import FINAL_DRAWS, FeatureTerm
 from lvmcore.random_features.weight_posterior import column_posteriors, weighted_evidence
 from lvmcore.training.batches import Batches
 
@@ -44,7 +44,7 @@ Columns = Tensor | slice
 ALL = slice(None)
 
 
-class CountTerm(ColumnTerm):
+class CountTerm(FeatureTerm):
     """Base class of the terms of counts: a level per column, Gaussian sites, and the final q(h).
 
     Given X and W the bound is a sum over columns, each with an R × R matrix of its own. If all of
@@ -68,16 +68,16 @@ class CountTerm(ColumnTerm):
 
     @property
     def at_a_time(self) -> int:
-        """See ``ColumnTerm.at_a_time``."""
+        """See ``FeatureTerm.at_a_time``."""
         return self.batches.size
 
     @property
     def final_draws(self) -> int:
-        """See ``ColumnTerm.final_draws``; fewer if a step does not use all columns."""
+        """See ``FeatureTerm.final_draws``; fewer if a step does not use all columns."""
         return FINAL_DRAWS if self.batches.whole else FINAL_DRAWS // 4
 
     def bound(self, Phi: Tensor, *, step: bool) -> Tensor:
-        """See ``ColumnTerm.bound``; a step may estimate it from a batch of columns."""
+        """See ``FeatureTerm.bound``; a step may estimate it from a batch of columns."""
         if not step or self.batches.whole:
             return self.bound_of(ALL, Phi, step=step)
         columns = self.batches.next().to(Phi.device)
@@ -89,7 +89,7 @@ class CountTerm(ColumnTerm):
 
     @torch.no_grad()
     def warm_start_from(self, fitted: FeatureDecoder, X: Tensor) -> None:
-        """See ``ColumnTerm.warm_start_from``."""
+        """See ``FeatureTerm.warm_start_from``."""
         assert isinstance(fitted, CountFeatureDecoder)
         self.log_scale.copy_(fitted.features.scale.log().squeeze())
         for log_size in self.frozen_in_warm_up():
@@ -137,7 +137,7 @@ class CountTerm(ColumnTerm):
 
     @torch.no_grad()
     def decoder(self, features: RandomFourierFeatures, X: Tensor) -> FeatureDecoder:
-        """See ``ColumnTerm.decoder``."""
+        """See ``FeatureTerm.decoder``."""
         parts = list(features(X))
         mean, basis = column_posteriors(parts, *self.sites(parts[:SETTLING]))
         second = sum((P.T @ P for P in parts), self.Y.new_zeros(())).double()
@@ -153,14 +153,14 @@ class CountTerm(ColumnTerm):
         *,
         exactly: bool,
     ) -> FeatureDecoder:
-        """See ``ColumnTerm.weights_decoder``."""
+        """See ``FeatureTerm.weights_decoder``."""
         precision = mean.new_ones(mean.shape[1])
         q = pooled_moments(mean, factors, torch.ones_like(mean), precision, second)
         family = self.family.to(mean)
         return CountFeatureDecoder(features.to(mean), q.to(mean), family, exactly=exactly)
 
     def expected_log_likelihood(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """See ``ColumnTerm.expected_log_likelihood``, by quadrature where it is not closed."""
+        """See ``FeatureTerm.expected_log_likelihood``, by quadrature where it is not closed."""
         return self.family.expected_log_quadrature(self.Y, mean, variance)
 
 

@@ -24,7 +24,7 @@ from lvmcore.random_features.gaussian_decoder import GaussianFeatureDecoder
 from lvmcore.random_features.weight_posterior import column_posteriors, weighted_evidence
 from lvmcore.training.objective import Term
 
-__all__ = ["ColumnTerm", "FeatureSample", "GaussianTerm"]
+__all__ = ["FeatureSample", "FeatureTerm", "GaussianTerm"]
 
 # Draws of the latent positions that the final q(h) averages over.
 FINAL_DRAWS = 16
@@ -49,7 +49,7 @@ class FeatureSample:
     amplitudes: Tensor | None = None
 
 
-class ColumnTerm(nn.Module, Term[FeatureSample]):
+class FeatureTerm(nn.Module, Term[FeatureSample]):
     """The bound on log p(Y | X, W), the weights h integrated out.
 
     Args:
@@ -145,7 +145,7 @@ class ColumnTerm(nn.Module, Term[FeatureSample]):
         """The noise or dispersion, if it is learned."""
 
 
-class GaussianTerm(ColumnTerm):
+class GaussianTerm(FeatureTerm):
     """log N(y_d | 0, ΦΦᵀ + σ_d² I) of the observed cells.
 
     With missing cells the exact term needs an R × R matrix for every column. If that is too
@@ -180,7 +180,7 @@ class GaussianTerm(ColumnTerm):
 
     @torch.no_grad()
     def warm_start_from(self, fitted: FeatureDecoder, X: Tensor) -> None:
-        """See ``ColumnTerm.warm_start_from``."""
+        """See ``FeatureTerm.warm_start_from``."""
         assert isinstance(fitted, GaussianFeatureDecoder)
         self.log_scale.copy_(fitted.features.scale.log().squeeze())
         noise = fitted.noise[: len(self.log_noise)]
@@ -200,7 +200,7 @@ class GaussianTerm(ColumnTerm):
         )
 
     def bound(self, Phi: Tensor, *, step: bool) -> Tensor:
-        """See ``ColumnTerm.bound``, by the R × R form."""
+        """See ``FeatureTerm.bound``, by the R × R form."""
         if self.filled is not None:
             return self._filled_bound(Phi, self.filled, step=step)
         if self.observed is None:
@@ -264,7 +264,7 @@ class GaussianTerm(ColumnTerm):
 
     @property
     def final_draws(self) -> int:
-        """See ``ColumnTerm.final_draws``; fewer with missing cells filled in."""
+        """See ``FeatureTerm.final_draws``; fewer with missing cells filled in."""
         return FINAL_DRAWS if self.filled is None else FINAL_DRAWS // 4
 
     def with_problem(self, problem: FitProblem) -> GaussianTerm:
@@ -291,7 +291,7 @@ class GaussianTerm(ColumnTerm):
         return omega, omega * self.Y
 
     def expected_log_likelihood(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """See ``ColumnTerm.expected_log_likelihood``."""
+        """See ``FeatureTerm.expected_log_likelihood``."""
         square = (self.Y - mean).square() + variance
         return -0.5 * (LOG_2PI + self.noise.log() + square / self.noise)
 
@@ -315,7 +315,7 @@ class GaussianTerm(ColumnTerm):
 
     @torch.no_grad()
     def decoder(self, features: RandomFourierFeatures, X: Tensor) -> FeatureDecoder:
-        """See ``ColumnTerm.decoder``; for a complete table by blocks of rows."""
+        """See ``FeatureTerm.decoder``; for a complete table by blocks of rows."""
         if self.observed is None:
             return self.summed_decoder(features, *averaged_feature_sums(features, X, self.Y))
         parts = list(features(X))
@@ -333,7 +333,7 @@ class GaussianTerm(ColumnTerm):
         *,
         exactly: bool,
     ) -> FeatureDecoder:
-        """See ``ColumnTerm.weights_decoder``; E log p(y | f) is closed."""
+        """See ``FeatureTerm.weights_decoder``; E log p(y | f) is closed."""
         del exactly
         return self._decoder(features, mean, factors, torch.ones_like(mean), second)
 

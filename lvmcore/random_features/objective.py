@@ -15,7 +15,7 @@ from lvmcore.base.fit_problem import FitProblem
 from lvmcore.gp.paths import LatentRows
 from lvmcore.random_features.decoder import FeatureDecoder
 from lvmcore.random_features.fourier import RandomFourierFeatures
-from lvmcore.random_features.gaussian_term import ColumnTerm, FeatureSample, GaussianTerm
+from lvmcore.random_features.gaussian_term import FeatureSample, FeatureTerm, GaussianTerm
 from lvmcore.random_features.spectrum import Spectrum
 from lvmcore.random_features.variational_weights import VariationalWeightTerm
 from lvmcore.training.objective import KLTerm, Objective
@@ -41,7 +41,7 @@ class RandomFeatureObjective(Objective[FeatureSample]):
         self,
         rows: LatentRows,
         spectrum: Spectrum,
-        columns: ColumnTerm,
+        columns: FeatureTerm,
         generator: torch.Generator,
         *,
         modules: Sequence[nn.Module] | None = None,

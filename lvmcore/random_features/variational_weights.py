@@ -27,7 +27,7 @@ from lvmcore.numerics.gaussians import LOG_2PI
 from lvmcore.random_features.decoder import CHUNK_CELLS, FeatureDecoder
 from lvmcore.random_features.fourier import RandomFourierFeatures
 from lvmcore.random_features.fourier_sums import feature_sums
-from lvmcore.random_features.gaussian_term import ColumnTerm, FeatureSample, GaussianTerm
+from lvmcore.random_features.gaussian_term import FeatureSample, FeatureTerm, GaussianTerm
 
 __all__ = ["VariationalWeightTerm", "check_variational_weights"]
 
@@ -56,7 +56,7 @@ def check_variational_weights(settings: Mapping[str, Any]) -> None:
         )
 
 
-class VariationalWeightTerm(ColumnTerm):
+class VariationalWeightTerm(FeatureTerm):
     """The bound on log p(Y | X, W) with a learned q(h_d) = N(m_d, T_dᵀT_d) of every column.
 
     Args:
@@ -66,7 +66,7 @@ class VariationalWeightTerm(ColumnTerm):
         width: R, with the offset.
     """
 
-    def __init__(self, problem: FitProblem, marginal: ColumnTerm, width: int) -> None:
+    def __init__(self, problem: FitProblem, marginal: FeatureTerm, width: int) -> None:
         super().__init__(problem, marginal.offset)
         self.marginal = marginal
         self.log_scale = marginal.log_scale
@@ -94,7 +94,7 @@ class VariationalWeightTerm(ColumnTerm):
         return self.marginal.frozen_in_warm_up()
 
     def warm_start_from(self, fitted: FeatureDecoder, X: Tensor) -> None:
-        """See ``ColumnTerm.warm_start_from``; q(H) is of other spectral points, and starts anew."""
+        """See ``FeatureTerm.warm_start_from``; q(H) is of other points, and starts anew."""
         self.marginal.warm_start_from(fitted, X)
 
     # ---- bound ---------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class VariationalWeightTerm(ColumnTerm):
         return self._summed_bound(*feature_sums(features, sample.X, self.Y))
 
     def bound(self, Phi: Tensor, *, step: bool) -> Tensor:
-        """See ``ColumnTerm.bound``; a step updates no state."""
+        """See ``FeatureTerm.bound``; a step updates no state."""
         del step
         if self._sums_suffice:
             return self._summed_bound((Phi.T @ Phi).double(), (Phi.T @ self.Y).double())
@@ -163,7 +163,7 @@ class VariationalWeightTerm(ColumnTerm):
         )
 
     def expected_log_likelihood(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """See ``ColumnTerm.expected_log_likelihood``."""
+        """See ``FeatureTerm.expected_log_likelihood``."""
         return self.marginal.expected_log_likelihood(mean, variance)
 
     def weights_decoder(
@@ -175,7 +175,7 @@ class VariationalWeightTerm(ColumnTerm):
         *,
         exactly: bool,
     ) -> FeatureDecoder:
-        """See ``ColumnTerm.weights_decoder``."""
+        """See ``FeatureTerm.weights_decoder``."""
         return self.marginal.weights_decoder(features, mean, factors, second, exactly=exactly)
 
 

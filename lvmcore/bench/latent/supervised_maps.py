@@ -39,7 +39,7 @@ METHODS: dict[str, tuple[float | None, str]] = {
 
 
 @dataclass(frozen=True)
-class MapScores:
+class FoldAccuracies:
     """Accuracies, one entry a fold: of the model's classes, and of the nearest row on the map."""
 
     own: list[float] = field(default_factory=list)
@@ -95,9 +95,9 @@ def _gplvm_errors() -> BenchmarkRow:
 
 
 @cache
-def _cross_validate(name: str, folds: int) -> MapScores:
+def _cross_validate(name: str, folds: int) -> FoldAccuracies:
     X, y = _load()
-    scores = MapScores()
+    scores = FoldAccuracies()
     splits = StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(X, y)
     for _, (train, test) in zip(range(folds), splits, strict=False):
         model = _model(name).fit(X[train], y[train])

@@ -140,14 +140,14 @@ class LikelihoodDecoder(ABC):
         """The inputs of rows."""
         return self.likelihood.inputs(Y)
 
-    def complete_rows(self, Y: Tensor) -> PlacedRows:
+    def complete_rows(self, Y: Tensor) -> RowLikelihood:
         """Likelihood of complete rows Y [B, D] as a function of their positions."""
-        return PlacedRows(self, Y, None)
+        return RowLikelihood(self, Y, None)
 
-    def observed_rows(self, Y: Tensor) -> PlacedRows:
+    def observed_rows(self, Y: Tensor) -> RowLikelihood:
         """Likelihood of rows Y [B, D], NaN where missing, as a function of their positions."""
         observed = ~torch.isnan(Y)
-        return PlacedRows(self, torch.where(observed, Y, 0.0), observed)
+        return RowLikelihood(self, torch.where(observed, Y, 0.0), observed)
 
     def _in_blocks(
         self, function: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]], X: Tensor
@@ -159,7 +159,7 @@ class LikelihoodDecoder(ABC):
 
 
 @dataclass(frozen=True)
-class PlacedRows:
+class RowLikelihood:
     """Likelihood of rows as a function of their positions.
 
     Attributes:

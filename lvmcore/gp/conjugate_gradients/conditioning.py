@@ -22,7 +22,7 @@ from lvmcore.numerics.gaussians import LOG_2PI
 from lvmcore.results import Callback, FitStep
 from lvmcore.training.checkpoint import Checkpoint
 
-__all__ = ["Conditioning", "Progress", "unsolved_note"]
+__all__ = ["Conditioning", "SolveProgress", "unsolved_note"]
 
 #: Relative residual at which y is solved, and most iterations.
 TOLERANCE, MOST_ITERATIONS = 1e-6, 300
@@ -35,7 +35,7 @@ EXPECTED_ITERATIONS = 40
 
 
 @dataclass(frozen=True)
-class Progress:
+class SolveProgress:
     """How a solve is reported, and stored.
 
     Attributes:
@@ -90,7 +90,7 @@ class Conditioning:
         return float(self.solver.error[0])
 
     @torch.no_grad()
-    def solve(self, progress: Progress) -> None:
+    def solve(self, progress: SolveProgress) -> None:
         """Iterate until y is solved to ``TOLERANCE``, or the callback stops."""
         began, checkpoint = time.perf_counter(), progress.checkpoint
         found = None if checkpoint is None else checkpoint.restore()

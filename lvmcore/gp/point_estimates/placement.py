@@ -17,7 +17,7 @@ from lvmcore.numerics.gaussians import LOG_2PI
 from lvmcore.numerics.quasi_random import matched_draws
 
 __all__ = [
-    "PlacedRows",
+    "PlacementOptima",
     "component_weights",
     "decode_gaussians",
     "gaussian_factors",
@@ -35,7 +35,7 @@ DRAWS = 32
 
 
 @dataclass(frozen=True)
-class PlacedRows:
+class PlacementOptima:
     """Optima of the position of each row, best first.
 
     Attributes:
@@ -49,7 +49,7 @@ class PlacedRows:
 
 def place_rows(
     decoder: DataDecoder, Y: Tensor, X: Tensor, *, starts: int = 3, max_iter: int = 100
-) -> PlacedRows:
+) -> PlacementOptima:
     """Optima of the positions of rows, from their observed cells.
 
     Each row starts at the ``starts`` rows of the fit where it is most likely. A row without an
@@ -71,7 +71,7 @@ def place_rows(
     for block in torch.split(some, size) if len(some) else ():
         nearest = fitted.log_density(Y[block], X).topk(k, dim=1).indices
         mean[block], value[block] = _optima(decoder, Y[block], X[nearest], max_iter)
-    return PlacedRows(mean, value)
+    return PlacementOptima(mean, value)
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def decode_gaussians(
     return middle, (second - middle.square()).clamp_min(0) + noise, noise
 
 
-def component_weights(placed: PlacedRows, factor: Tensor) -> Tensor:
+def component_weights(placed: PlacementOptima, factor: Tensor) -> Tensor:
     """Weights of the optima of each row by their evidence, 0 for repeated ones, [B, k].
 
     The evidence of an optimum is p(y*, x*) |covariance|^½ (Laplace's approximation).

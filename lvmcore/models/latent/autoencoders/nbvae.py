@@ -24,7 +24,7 @@ from lvmcore.neural.autoencoder import Autoencoder
 from lvmcore.neural.objective import (
     AutoencoderNetworks,
     AutoencoderObjective,
-    ColumnLikelihood,
+    OutputLikelihood,
 )
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.preprocessing.standardiser import Standardiser
@@ -96,7 +96,7 @@ class NBVAE(Autoencoder):
         self._log_counts = (logs.mean(0), logs.std(0, correction=0))
         inputs = InMemoryRows(self._seen(problem.Y))
         networks = AutoencoderNetworks(self.n_hidden, problem, inputs, logs)
-        likelihood = NegativeBinomialColumns(networks, problem.Y)
+        likelihood = NegativeBinomialOutput(networks, problem.Y)
         fit = AutoencoderObjective(self, problem, networks, likelihood)
         outcome = self._train(fit, problem)
         self._family = likelihood.family.to(problem.Y)
@@ -159,7 +159,7 @@ class NBVAE(Autoencoder):
         self._log_counts = (mean, sd)
 
 
-class NegativeBinomialColumns(ColumnLikelihood):
+class NegativeBinomialOutput(OutputLikelihood):
     """y_d ~ NB with log mean output_d and dispersion r_d.
 
     Args:

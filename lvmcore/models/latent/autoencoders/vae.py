@@ -27,7 +27,7 @@ from lvmcore.gp.label_predictions import draw_of_class
 from lvmcore.gp.model import START_NOISE
 from lvmcore.gp.paths import NOISE_FLOOR
 from lvmcore.neural.autoencoder import Autoencoder
-from lvmcore.neural.gaussian_objective import GaussianColumns, SupervisedVAEObjective, log_normal
+from lvmcore.neural.gaussian_objective import GaussianOutput, SupervisedVAEObjective, log_normal
 from lvmcore.neural.networks import Network, network_arrays, restore_network
 from lvmcore.neural.objective import AutoencoderNetworks, AutoencoderObjective
 from lvmcore.numerics.conversion import to_numpy
@@ -81,13 +81,13 @@ class VAE(Autoencoder):
         fit = AutoencoderObjective(self, problem, *self._parts(problem))
         return self._train(fit, problem)
 
-    def _parts(self, problem: FitProblem) -> tuple[AutoencoderNetworks, GaussianColumns]:
+    def _parts(self, problem: FitProblem) -> tuple[AutoencoderNetworks, GaussianOutput]:
         """Initial encoder and decoder, and the likelihood of the columns."""
         shared = self.noise == "shared"
         networks = AutoencoderNetworks(self.n_hidden, problem, problem.table, problem.Y)
-        return networks, GaussianColumns(problem.Y, START_NOISE, NOISE_FLOOR, shared=shared)
+        return networks, GaussianOutput(problem.Y, START_NOISE, NOISE_FLOOR, shared=shared)
 
-    def _train(self, fit: AutoencoderObjective[GaussianColumns], problem: FitProblem) -> FitOutcome:
+    def _train(self, fit: AutoencoderObjective[GaussianOutput], problem: FitProblem) -> FitOutcome:
         outcome = super()._train(fit, problem)
         self._noise = fit.likelihood.noise.detach().clone()
         return outcome

@@ -26,7 +26,7 @@ from lvmcore.random_features.construction import column_term
 from lvmcore.random_features.count_terms import CountTerm
 from lvmcore.random_features.decoder import FeatureDecoder
 from lvmcore.random_features.fourier import RandomFourierFeatures
-from lvmcore.random_features.gaussian_term import ColumnTerm, FeatureSample, GaussianTerm
+from lvmcore.random_features.gaussian_term import FeatureSample, FeatureTerm, GaussianTerm
 from lvmcore.random_features.variational_weights import VariationalWeightTerm
 
 KINDS = ("gaussian", "bernoulli", "binomial", "negative_binomial", "poisson")
@@ -51,7 +51,7 @@ def seen(gaps: bool) -> torch.Tensor | None:
 
 def term_of(
     kind: Any, *, gaps: bool = False, shared: bool = True, weights: Any = "variational"
-) -> ColumnTerm:
+) -> FeatureTerm:
     observed = seen(gaps)
     Y = cells(kind)
     Y = Y if observed is None else Y * observed
@@ -81,7 +81,7 @@ def variational(kind: str, **given: Any) -> VariationalWeightTerm:
     return term
 
 
-def features(term: ColumnTerm) -> RandomFourierFeatures:
+def features(term: FeatureTerm) -> RandomFourierFeatures:
     return term.features(normal(L, 2, seed=5))
 
 

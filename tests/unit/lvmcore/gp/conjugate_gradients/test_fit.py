@@ -13,7 +13,7 @@ from lvmcore import ConfigError, GPRegressor, UnsupportedError, load
 from lvmcore.export.gpytorch.exported_model import exported_model
 from lvmcore.gp import exact_method
 from lvmcore.gp.conjugate_gradients import conditioning
-from lvmcore.gp.conjugate_gradients.conditioning import Conditioning, Progress
+from lvmcore.gp.conjugate_gradients.conditioning import Conditioning, SolveProgress
 from lvmcore.gp.conjugate_gradients.posterior import BlockPosterior
 from lvmcore.gp.exact_regression import ExactRows, GPPosterior, MarginalLikelihood
 from lvmcore.kernels.hyperpriors import read_priors
@@ -172,7 +172,7 @@ def test_the_likelihood_and_the_mean_of_3000_rows_are_those_of_the_factor() -> N
         gp.log_noise.fill_(np.log(0.05))
     y = torch.sin(2 * X[:, :1]) + 0.5 * X[:, 1:2] + 0.2 * draw(3000, 1, 1)
     conditioned = Conditioning(gp, ExactRows(X, y), 0)
-    conditioned.solve(Progress())
+    conditioned.solve(SolveProgress())
     assert conditioned.error <= 1e-6
     new, exact = draw(300, 4, 2), GPPosterior(gp, X, y)
     (mean, variance), (expected, true) = conditioned.posterior().moments(new), exact.moments(new)
