@@ -18,7 +18,7 @@ import numpy as np
 from PIL import Image
 
 from lvmcore.data import Dataset, load_sample
-from lvmcore.export.categories import OKABE_ITO
+from lvmcore.export.column_colours import OKABE_ITO
 from lvmcore.export.map_picture import map_picture
 from lvmcore.models import MODELS, PREDICTORS
 from lvmcore.relevance import leading_dimensions
