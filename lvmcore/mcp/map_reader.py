@@ -54,6 +54,7 @@ class MapReader:
         if job.spec.kind != "fit" or job.spec.target:
             raise DataError(f"The run {job.name} has no map: it is no fit of a map.")
         self.run = job.id
+        self._colours = store.job_folder(job.id).files.colours
         self.model: LatentVariableModel = store.load_model(job.id)
         dataset = store.datasets.get(job.spec.dataset)
         if dataset.files is not None:
@@ -126,11 +127,16 @@ class MapReader:
         return {"run": self.run, "features": list(features), "points": decoded}
 
     def picture(self, dimensions: list[int] | None) -> bytes:
-        """PNG of the map, with the latent dimensions (from 1) of its axes.
+        """PNG of the map, with the latent dimensions (from 1) of its axes, in the run's colours.
 
         Raises:
             ConfigError: the map has no such dimensions.
         """
+        from lvmcore.export.column_colours import (
+            DEFAULT_CATEGORIES,
+            CategoryColours,
+            read_colours,
+        )
         from lvmcore.export.map_picture import map_picture
         from lvmcore.relevance import leading_dimensions
 
@@ -139,7 +145,9 @@ class MapReader:
             if len(dimensions) != 2:
                 raise ConfigError("dimensions must be two numbers, from 1.")
             axes = (dimensions[0] - 1, dimensions[1] - 1)
-        return map_picture(self.model, self.rows, axes, "png")
+        chosen = read_colours(self._colours).get(self.rows.label_name or "label")
+        colours = chosen if isinstance(chosen, CategoryColours) else DEFAULT_CATEGORIES
+        return map_picture(self.model, self.rows, axes, "png", colours=colours)
 
     def _cells(self, name: str) -> pd.Series:
         """A column of the data, or a latent mean."""

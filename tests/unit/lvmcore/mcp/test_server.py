@@ -13,6 +13,7 @@ import pytest
 
 from app.__main__ import main
 from lvmcore.data import Dataset
+from lvmcore.export.column_colours import CategoryColours, write_colours
 from lvmcore.jobs.run_job import run_job
 from lvmcore.mcp.fit_queue import FitQueue
 from lvmcore.mcp.server import make_server
@@ -109,6 +110,21 @@ def test_runs_are_compared_and_drawn(filled: Store, run: str) -> None:
     assert all(len(one["values"]) == 2 for one in compared["metrics"])
     (picture,) = ask(filled, "map_picture", run=run)
     assert picture.mime_type == "image/png"
+
+
+def test_a_picture_has_the_colours_chosen_for_the_run(filled: Store, run: str) -> None:
+    (plain,) = ask(filled, "map_picture", run=run)
+    label = filled.datasets.get(filled.get(run).spec.dataset).label_name
+    assert label is not None
+    path = filled.job_folder(run).files.colours
+    try:
+        write_colours(path, {label: CategoryColours("Tableau 10")})
+        (coloured,) = ask(filled, "map_picture", run=run)
+    finally:
+        path.unlink()
+    assert coloured.data != plain.data
+    (again,) = ask(filled, "map_picture", run=run)
+    assert again.data == plain.data
 
 
 @pytest.mark.parametrize(
