@@ -17,6 +17,7 @@ if str(HERE.parent) not in sys.path:  # a source tree that is not installed
     sys.path.append(str(HERE.parent))
 
 from app.web import application as web  # noqa: E402
+from app.web import row_files  # noqa: E402
 
 
 def main() -> None:
@@ -87,4 +88,9 @@ def main() -> None:
 if __name__ == "__main__":
     main()
 else:
-    application = App(__file__, middleware=web.middleware(), lifespan=web.lifespan)
+    application = App(
+        __file__,
+        routes=[row_files.route()],
+        middleware=web.middleware(),
+        lifespan=web.lifespan,
+    )

@@ -22,6 +22,7 @@ from app.analysis.map.row_colours import (
     NumericColours,
 )
 from app.figures import palette
+from app.figures.density import AllRows, all_rows_data
 from app.figures.row_traces import MapRows
 from app.figures.theme import accent, heatmap_colours, page_colours
 from app.formatting import number, shortened
@@ -54,6 +55,7 @@ class Scene:
         grid: the heatmap in the background.
         contours: whether contour lines of the heatmap are drawn.
         density: density picture of the rows as a data address, and the ranges that it fills.
+        all_rows: all rows of a large map, of which ``rows`` are those drawn as markers.
         inducing: inducing inputs per path on the two axes, each [M, 2].
         outlines: corners of the drawn regions.
         marked: the marked point.
@@ -81,6 +83,7 @@ class Scene:
     grid: Heatmap | None = None
     contours: bool = False
     density: tuple[str, Ranges] | None = None
+    all_rows: AllRows | None = None
     inducing: Mapping[str, FloatArray] = field(default_factory=dict)
     outlines: Sequence[Sequence[tuple[float, float]]] = ()
     marked: tuple[float, float] | None = None
@@ -98,12 +101,15 @@ class Scene:
     reports_zoom: bool = False
 
 
-def scene_data(scene: Scene, *, dark: bool) -> dict[str, Any]:
+def scene_data(
+    scene: Scene, *, dark: bool, addresses: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """Input of ``static/map.js``: plain values, with arrays as base64 of their bytes.
 
     Args:
         scene: the map to draw.
         dark: whether the page is dark.
+        addresses: addresses of the files of all rows, by name; needed where the scene has them.
     """
     looks, codes = palette.row_palette(scene.rows.colouring, len(scene.rows.points), dark=dark)
     grid = None if scene.grid is None or scene.grid.flat else scene.grid
@@ -146,6 +152,9 @@ def scene_data(scene: Scene, *, dark: bool) -> dict[str, Any]:
         "density": None
         if scene.density is None
         else {"picture": scene.density[0], "ranges": scene.density[1]},
+        "allRows": None
+        if scene.all_rows is None
+        else all_rows_data(scene.all_rows, dict(addresses or {}), dark=dark),
         "at": None if scene.start is None else list(scene.start),
         "ink": {**vars(page_colours(dark)), "accent": accent(dark)},
         "legend": _legend(scene, grid, dark) if scene.legend else [],

@@ -1,9 +1,11 @@
-"""Density of the rows of a large map, as a picture in the colours of the rows. Pure."""
+"""Density of the rows of a large map, as a picture or as arrays that the browser draws. Pure."""
 
 from __future__ import annotations
 
 import base64
 import io
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +15,10 @@ from app.analysis.map.row_colours import Colouring
 from app.figures import palette
 from lvmcore.numerics.array_types import FloatArray
 
-__all__ = ["SIZE", "density_picture"]
+__all__ = ["MOST_ROWS", "SIZE", "AllRows", "all_rows_data", "all_rows_files", "density_picture"]
 
+#: Most rows that a browser draws; of more rows the server draws a picture.
+MOST_ROWS = 1_000_000
 
 #: Width and height of the picture of a map, in cells.
 SIZE = (420, 320)
@@ -22,6 +26,83 @@ SIZE = (420, 320)
 _LEAST, _MOST = 0.16, 0.9
 #: Factor of the opacity of a cell without a selected row.
 _FAINT = 0.2
+#: Steps of a position along an axis, from the lowest to the highest of all rows.
+_STEPS = 2**16 - 1
+
+
+@dataclass(frozen=True)
+class AllRows:
+    """All rows of a large map, which the browser draws as a density and finds by a click.
+
+    Attributes:
+        points: positions, [N, 2].
+        colouring: colours of the rows.
+        number: position of each row among all rows of the dataset, [N]; None for 0 … N − 1.
+        selected: mask of the selected rows, [N]; None without a selection.
+        numbered: whether the name of a row is its position among all rows, from 1.
+    """
+
+    points: FloatArray
+    colouring: Colouring = None
+    number: NDArray[np.intp] | None = None
+    selected: NDArray[np.bool_] | None = None
+    numbered: bool = False
+
+
+def all_rows_files(rows: AllRows, *, dark: bool) -> dict[str, bytes]:
+    """Arrays of the rows, little-endian, each to be a file of its own that the browser keeps.
+
+    Args:
+        rows: the rows.
+        dark: whether the page is dark.
+
+    Returns:
+        ``positions``: x of all rows, then y, as shares of their ranges in steps of 1/65535, uint16;
+        ``codes``: index of each row's colour, uint8; ``numbers``: uint32, where a row's number is
+        not its place.
+    """
+    _, codes = palette.row_palette(rows.colouring, len(rows.points), dark=dark)
+    steps = [
+        np.rint((rows.points[:, axis] - low) * (_STEPS / (high - low))).astype("<u2")
+        for axis, (low, high) in enumerate(_ranges(rows.points))
+    ]
+    files = {"positions": np.concatenate(steps).tobytes(), "codes": codes.astype("u1").tobytes()}
+    if rows.number is not None:
+        files["numbers"] = rows.number.astype("<u4").tobytes()
+    return files
+
+
+def all_rows_data(rows: AllRows, addresses: dict[str, str], *, dark: bool) -> dict[str, Any]:
+    """What ``static/all_rows.js`` draws the rows with: plain values.
+
+    Args:
+        rows: the rows.
+        addresses: addresses of the files of ``all_rows_files``, by name.
+        dark: whether the page is dark.
+    """
+    looks, _ = palette.row_palette(rows.colouring, len(rows.points), dark=dark)
+    selected = None
+    if rows.selected is not None:
+        packed = np.packbits(rows.selected, bitorder="little")
+        selected = base64.b64encode(packed.tobytes()).decode("ascii")
+    return {
+        "n": len(rows.points),
+        "ranges": [list(ends) for ends in _ranges(rows.points)],
+        "colours": palette.rgb([colour for colour, _ in looks]).astype(int).tolist(),
+        "selected": selected,
+        "numbered": rows.numbered,
+        "numbers": None,
+        **addresses,
+    }
+
+
+def _ranges(points: FloatArray) -> list[tuple[float, float]]:
+    """The lowest and the highest position along both axes; apart, so that steps have a length."""
+    found = []
+    for axis in range(2):
+        low, high = float(points[:, axis].min()), float(points[:, axis].max())
+        found.append((low, high if high > low else low + 1.0))
+    return found
 
 
 def density_picture(

@@ -1,5 +1,5 @@
 // A map of rows on a canvas: zooming, hovering, clicking, selecting. The server joins markers.js,
-// scene.js, canvas.js, legend.js, toolbar.js and this file, in this order, to one module.
+// scene.js, all_rows.js, canvas.js, legend.js, toolbar.js and this file, in this order, to one module.
 const CURSOR_INTERVAL_MS = 80; // between two messages of a moving cursor: about a server's answer
 // From the last zoom to the message about it: of a map that is drawn again for it, and of another.
 const VIEW_DELAY_MS = 200, STILL_VIEW_DELAY_MS = 700;
@@ -7,6 +7,7 @@ const KEY_STEP = 1 / 60; // of the map's width, for an arrow key
 const DRAG_DISTANCE = 4; // pixels that make a click a drag
 const TEXT_FIELDS = new Set(["text", "search", "number"]);
 const ZOOM_FACTOR = 1.5, MAX_ZOOM = 1e4;
+const ROWS_NOT_LOADED = "The rows could not be loaded. Load the page again.";
 const CURSOR_KEYS_HELP = "The arrow keys move the cursor, with Shift in larger steps.";
 const KEYS_HELP =
   `${CURSOR_KEYS_HELP} Enter selects the row or point at the cursor. Plus and minus zoom, 0 shows all.`;
@@ -78,8 +79,10 @@ function createMap(parent) {
   let tool = "point";
   /** @type {Drag | null} */
   let drag = null;
-  /** @type {number | null} */
-  let hoveredRow = null; // position among the drawn rows
+  /** @type {FoundRow | null} */
+  let hoveredRow = null;
+  /** All rows of a large map, once they are loaded. @type {LoadedRows | null} */
+  let allRows = null;
   /** @type {HTMLImageElement | null} */
   let densityImage = null;
   /** @type {HTMLCanvasElement | null} */
@@ -143,6 +146,7 @@ function createMap(parent) {
     if (densityImage && scene.density && !hidden.size) { // the picture contains hidden rows too
       drawPicture(context, scale, densityImage, 0, scene.density.ranges);
     }
+    if (allRows) drawAllRows(context, allRows, scale, hidden);
     if (scene.heat) drawContours(context, scene.heat.contours, scale, scene.ink);
     drawEllipses(context, scene, scale, hidden);
     drawRows(context, scene, scale, hidden, ratio);
@@ -166,8 +170,9 @@ function createMap(parent) {
     if (scene.marked) {
       drawRing(context, scene.ink, toX(scene.marked[0]), toY(scene.marked[1]), true);
     }
-    if (hoveredRow !== null) {
-      drawRing(context, scene.ink, toX(scene.px[hoveredRow]), toY(scene.py[hoveredRow]), false);
+    if (hoveredRow) {
+      const [x, y] = hoveredRow.point;
+      drawRing(context, scene.ink, toX(x), toY(y), false);
     }
     if (cursor) {
       drawCursor(context, scene.ink, box, toX(cursor[0]), toY(cursor[1]), cursorFixed);
@@ -186,19 +191,32 @@ function createMap(parent) {
         draw();
       });
     }
-    if (!scene.density && !scene.reports_zoom) return;
+    const followed = scene.density || scene.allRows;
+    if (!followed && !scene.reports_zoom) return;
     window.clearTimeout(timer);
     timer = window.setTimeout(() => {
       const { x, y } = viewChanged ? view : { x: null, y: null };
       map.sendView({ x, y, scene: scene.id });
-    }, scene.density ? VIEW_DELAY_MS : STILL_VIEW_DELAY_MS);
+    }, followed ? VIEW_DELAY_MS : STILL_VIEW_DELAY_MS);
   }
 
   // ---- tooltip -------------------------------------------------------------------------------
 
-  /** @param {number | null} row */
+  /**
+   * The row at a position: one with a marker before the others.
+   *
+   * @param {Scale} scale
+   * @param {number} x in pixels.
+   * @param {number} y
+   */
+  function rowAt(scale, x, y) {
+    const marked = nearestRow(scene, scale, hidden, x, y);
+    return marked ?? (allRows && nearestOfAllRows(scene, allRows, scale, hidden, x, y));
+  }
+
+  /** @param {FoundRow | null} row */
   function setHoveredRow(row) {
-    if (row === hoveredRow) return;
+    if (row?.number === hoveredRow?.number) return;
     hoveredRow = row;
     drawOverlay();
   }
@@ -211,15 +229,13 @@ function createMap(parent) {
    * @returns {string} its text.
    */
   function showTooltip(x, y) {
-    const scale = currentScale(), row = nearestRow(scene, scale, hidden, x, y);
-    const lines = row !== null && scene.texts
-      ? scene.texts[row].split("\n")
-      : heatmapLines(scene, scale.toData(x, y));
+    const scale = currentScale(), row = rowAt(scale, x, y);
+    const lines = row?.lines.length ? row.lines : heatmapLines(scene, scale.toData(x, y));
     setHoveredRow(row);
     tooltip.hidden = !lines.length;
     tooltip.replaceChildren();
     lines.forEach((line, i) => {
-      appendElement(i || row === null ? "span" : "b", tooltip).textContent = line;
+      appendElement(i || !row ? "span" : "b", tooltip).textContent = line;
     });
     const onLeft = x > width * 0.6;
     tooltip.style.left = onLeft ? "auto" : `${x + 14}px`;
@@ -284,15 +300,15 @@ function createMap(parent) {
    * @param {number} y
    */
   function selectAt(x, y) {
-    const scale = currentScale(), row = nearestRow(scene, scale, hidden, x, y);
+    const scale = currentScale(), row = rowAt(scale, x, y);
     const [a, b] = scale.toData(x, y);
-    if (row !== null) scene.marked = [scene.px[row], scene.py[row]];
+    if (row) scene.marked = row.point;
     else scene.marked = scene.places ? [a, b] : null;
     drawOverlay();
     map.sendPick(
-      row === null
-        ? { kind: "place", x: a, y: b, scene: scene.id }
-        : { kind: "row", row: scene.number[row], scene: scene.id },
+      row
+        ? { kind: "row", row: row.number, scene: scene.id }
+        : { kind: "place", x: a, y: b, scene: scene.id },
     );
   }
 
@@ -476,6 +492,7 @@ function createMap(parent) {
     if (another) opening = ranges;
     if (another && width) applyOpening();
     loadDensity(scene);
+    showAllRows(scene);
     tooltip.hidden = true;
     drawLegend(legend, scene.legend, hidden, draw);
     setTool(tool);
@@ -501,6 +518,23 @@ function createMap(parent) {
       scene.height = Math.min(scene.height, Math.max(LOWEST_MAP, Math.round(natural)));
     }
     stage.style.height = `${scene.height}px`;
+  }
+
+  /** @param {DecodedScene} requested */
+  function showAllRows(requested) {
+    if (!requested.allRows) {
+      allRows = null;
+      return;
+    }
+    loadAllRows(requested.allRows).then((rows) => {
+      if (scene !== requested) return; // a newer scene has arrived
+      allRows = rows;
+      draw();
+    }).catch(() => {
+      if (scene !== requested) return;
+      announcement.textContent = tooltip.textContent = ROWS_NOT_LOADED;
+      tooltip.hidden = false;
+    });
   }
 
   /** @param {DecodedScene} requested */
@@ -559,7 +593,9 @@ function createMap(parent) {
     },
   };
   // The state of the map, for the browser tests.
-  const state = () => scene && { digest: map.digest, scene, view, box: plotBox(), hidden: [...hidden] };
+  const state = () => scene && {
+    digest: map.digest, scene, view, box: plotBox(), hidden: [...hidden], allRows: allRows?.n ?? 0,
+  };
   Object.assign(overlay, { latentboard: state });
   return map;
 }

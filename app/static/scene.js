@@ -102,23 +102,27 @@ function fullView(scene, box) {
 }
 
 /**
- * The visible row nearest to a position.
+ * The visible row with a marker that is nearest to a position.
  *
  * @param {DecodedScene} scene
  * @param {Scale} scale
  * @param {Set<number>} hidden codes of the hidden looks.
  * @param {number} x in pixels.
  * @param {number} y
- * @returns {number | null} its position among the drawn rows; null where none is near.
+ * @returns {FoundRow | null} null where none is near.
  */
 function nearestRow(scene, { toX, toY }, hidden, x, y) {
-  let nearest = null, least = HOVER_RADIUS ** 2;
+  let nearest = -1, least = HOVER_RADIUS ** 2;
   for (let i = 0; i < scene.n; i++) {
     if (hidden.has(scene.code[i])) continue;
     const squared = (toX(scene.px[i]) - x) ** 2 + (toY(scene.py[i]) - y) ** 2;
     if (squared < least) [nearest, least] = [i, squared];
   }
-  return nearest;
+  if (nearest < 0) return null;
+  return {
+    number: scene.number[nearest], point: [scene.px[nearest], scene.py[nearest]],
+    lines: scene.texts ? scene.texts[nearest].split("\n") : [],
+  };
 }
 
 /**

@@ -185,10 +185,63 @@ interface Scene {
   heat: Heat | null;
   /** Picture of the density of rows (a data address), and the ranges it covers. */
   density: { picture: string; ranges: [AxisRange, AxisRange] } | null;
+  /** All rows of a large map, of which `points` are those with a marker; null for other maps. */
+  allRows: AllRows | null;
   /** Initial position of the cursor; null shows none. */
   at: Point | null;
   ink: Ink;
   legend: LegendLine[];
+}
+
+/** All rows of a large map, from app/figures/density.py. Arrays are files at these addresses. */
+interface AllRows {
+  n: number;
+  /** Ranges of the positions, data units. */
+  ranges: [AxisRange, AxisRange];
+  /** uint16: x of all rows, then y, as shares of their ranges in steps of 1/65535. */
+  positions: string;
+  /** uint8: index into `colours`, the index of the row's look. */
+  codes: string;
+  /** uint32: the row's index in the dataset; null where that is its place. */
+  numbers: string | null;
+  /** Whether the name of a row is its index, from 1. */
+  numbered: boolean;
+  /** Colours of the looks, each [red, green, blue] of 0 to 255. */
+  colours: [number, number, number][];
+  /** Base64 of bits, the lowest first: 1 for a selected row; null without a selection. */
+  selected: string | null;
+}
+
+/** All rows of a large map, one element a row; `selected` has a bit a row. */
+interface LoadedRows {
+  n: number;
+  ranges: [AxisRange, AxisRange];
+  colours: [number, number, number][];
+  x: Uint16Array;
+  y: Uint16Array;
+  code: Uint8Array;
+  numbers: Uint32Array | null;
+  selected: Uint8Array | null;
+}
+
+/** Number of rows, and sums of their colours, by cell of the plot area, from its upper left. */
+interface CellSums {
+  width: number;
+  height: number;
+  number: Uint32Array;
+  red: Float32Array;
+  green: Float32Array;
+  blue: Float32Array;
+}
+
+/** A row at a position of the map. */
+interface FoundRow {
+  /** Its index in the dataset. */
+  number: number;
+  /** Its position, data units. */
+  point: Point;
+  /** Lines of its tooltip; none without hover texts. */
+  lines: string[];
 }
 
 /** Draws a marker once and returns the canvas with it; a hollow one can have a colour inside. */

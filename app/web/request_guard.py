@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.web import access_token
+from app.web import access_token, row_files
 from app.web.access import Access, Origin
 from app.web.activity import note_request
 from app.web.response_headers import RawHeaders, closed_policy, page_policy, with_headers
@@ -35,8 +35,8 @@ NO_TOKEN = (
 )
 REFUSED = "Latentboard refused this socket."
 FAILED = "The server failed on this request; its log says why."
-#: Where uploads and exports are: what is in them is no page of the dashboard.
-_FILES = ("/media/", "/_stcore/upload_file/")
+#: Where uploads, exports and rows are: what is in them is no page of the dashboard.
+_FILES = ("/media/", "/_stcore/upload_file/", row_files.FOLDER)
 
 
 class RequestGuard:

@@ -51,6 +51,11 @@ class RowNumbers:
             return True
         return len(np.unique(self.rows)) == len(self.rows)
 
+    @property
+    def consecutive(self) -> bool:
+        """Whether the names are "1", "2", … in this order."""
+        return bool((self.rows == np.arange(len(self.rows))).all())
+
     def __len__(self) -> int:
         return len(self.rows)
 

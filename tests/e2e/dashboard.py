@@ -485,6 +485,28 @@ class Dashboard:
             timeout=PATIENCE_MS,
         )
 
+    def all_rows(self, n: int, name: str = MAP) -> None:
+        """Wait until a map has loaded all n rows of a large table."""
+        self.page.wait_for_function(
+            f"([name, n]) => ({_CANVAS})(name)?.latentboard()?.allRows === n",
+            arg=[name, n],
+            timeout=PATIENCE_MS,
+        )
+
+    def colour_at(self, place: tuple[float, float], name: str = MAP) -> list[int]:
+        """Red, green and blue of a map at a place on the page, without what follows the mouse."""
+        found: list[int] = self.page.evaluate(
+            f"""([name, x, y]) => {{
+              const canvas = ({_CANVAS})(name), edge = canvas.getBoundingClientRect();
+              const base = canvas.parentElement.querySelector("canvas");
+              const ratio = base.width / edge.width;
+              const at = [(x - edge.x) * ratio, (y - edge.y) * ratio].map(Math.round);
+              return [...base.getContext("2d").getImageData(...at, 1, 1).data].slice(0, 3);
+            }}""",
+            [name, *place],
+        )
+        return found
+
     def rows(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """The rows drawn on the map: their numbers, [n], and their places in pixels, [n, 2]."""
         seen = self.map()

@@ -107,3 +107,55 @@ def test_the_best_view_is_chosen_linked_and_selected_on(dashboard: Dashboard) ->
     assert 0 < n < 60
     dashboard.says(re.compile(rf"^{n} rows of .*, drawn on the best 2-D view"))
     dashboard.no_traceback()
+
+
+def test_all_rows_of_a_large_map_are_drawn_and_found(dashboard: Dashboard) -> None:
+    rng = np.random.default_rng(11)
+    N, far = 30_000, 12_345
+    X = rng.normal(size=(N, 3)) * (2.0, 1.0, 0.2)
+    labels = np.where(X[:, 0] > 0, "right", "left").astype(object)
+    X[far, :2] = (25.0, 9.0)  # alone on the map
+    labels[far] = "right"
+    dataset = Dataset.from_arrays(X, labels, name="many", label_name="side")
+    run = dashboard.fitted(dataset, "pca", n_components=2)
+    page = dashboard.page
+    dashboard.open("latent", run=run)
+    dashboard.all_rows(N)
+    dashboard.still()
+    seen = dashboard.map()
+    assert seen["rows"] == []
+    points = dashboard.model(run).embedding_.mean
+    place = dashboard.pixel(seen, *points[far])
+    empty = dashboard.pixel(seen, points[far, 0], 0.5 * points[far, 1])
+    panel, colour = dashboard.colour_at(empty), dashboard.colour_at(place)
+    assert colour != panel
+    dense = dashboard.colour_at(dashboard.pixel(seen, *np.median(points, axis=0)))
+    assert dense not in (panel, colour)  # of both groups
+
+    around = page.get_by_role("application", name=MAP, exact=True).locator("..").locator("..")
+    page.mouse.move(*place)
+    expect(around.locator(".tip b")).to_have_text(f"row {far + 1}")
+    expect(around.locator(".tip span")).to_have_text("side: right")
+    page.mouse.click(*place)
+    expect(page.get_by_role("spinbutton", name="Latent dimension 1")).to_be_visible(
+        timeout=PATIENCE_MS
+    )
+    clicked = dashboard.map(other=seen["digest"])
+    np.testing.assert_allclose(clicked["marked"], points[far], rtol=1e-6)
+
+    around.get_by_role("button", name="right", exact=True).click()
+    assert dashboard.colour_at(place) == panel
+    around.get_by_role("button", name="right", exact=True).click()
+    assert dashboard.colour_at(place) == colour
+
+    # Few rows in view have markers, each with its name.
+    page.mouse.move(*place)
+    before = dashboard.map()["digest"]
+    page.keyboard.down("Control")
+    for _ in range(6):
+        page.mouse.wheel(0, -100)
+    page.keyboard.up("Control")
+    near = dashboard.map(other=before)
+    assert near["rows"] == [far]
+    np.testing.assert_allclose(near["places"], points[[far]], rtol=1e-5)
+    dashboard.no_traceback()

@@ -19,7 +19,9 @@ from typing import Any
 import streamlit as st
 
 from app.figures.canvas_scene import Ranges, Scene, scene_data
+from app.figures.density import all_rows_files
 from app.state.widgets import widget_value
+from app.web import row_files
 
 __all__ = [
     "Cleared",
@@ -37,7 +39,15 @@ __all__ = [
 
 _STATIC = Path(str(files("app"))) / "static"
 
-_SCRIPTS = ("markers.js", "scene.js", "canvas.js", "legend.js", "toolbar.js", "map.js")
+_SCRIPTS = (
+    "markers.js",
+    "scene.js",
+    "all_rows.js",
+    "canvas.js",
+    "legend.js",
+    "toolbar.js",
+    "map.js",
+)
 _map = st.components.v2.component(
     "latentboard.map",
     js="".join((_STATIC / name).read_text("utf-8") for name in _SCRIPTS),
@@ -120,7 +130,7 @@ def draw_canvas(
 def zoomed_ranges(key: str, scene_id: str, initial: Ranges | None = None) -> Ranges | None:
     """The ranges of a zoomed map; None for the whole map.
 
-    Only a scene that asks for it, or has a density picture, reports its zoom.
+    Only a scene that asks for it, or has more rows than markers, reports its zoom.
 
     Args:
         key: key of the component.
@@ -182,6 +192,15 @@ def parse_cursor(message: object, scene_id: str) -> CursorPosition | None:
 
 def _payload(scene: Scene, dark: bool, zoom: Ranges | None = None) -> dict[str, Any]:
     """The scene as JSON, with a digest that tells the browser whether it has changed."""
-    text = json.dumps(scene_data(scene, dark=dark), allow_nan=False)
+    found = scene_data(scene, dark=dark, addresses=_addresses(scene, dark))
+    text = json.dumps(found, allow_nan=False)
     digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
     return {"digest": digest, "scene": text, "zoom": zoom}
+
+
+def _addresses(scene: Scene, dark: bool) -> dict[str, str]:
+    """Addresses of the files with all rows of a large map, by name."""
+    if scene.all_rows is None:
+        return {}
+    files_of_rows = all_rows_files(scene.all_rows, dark=dark)
+    return {name: row_files.add(content) for name, content in files_of_rows.items()}

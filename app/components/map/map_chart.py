@@ -39,13 +39,13 @@ from app.components.map.canvas import (
     MapEvent,
     draw_canvas,
 )
-from app.components.map.file_density import density_of_files, files_note
 from app.components.map.held_out_layer import (
     coloured_cells,
     held_out_note,
     shown_held_out,
     with_held_out,
 )
+from app.components.map.large_maps import density_layer, drawn_rows, large_map_note
 from app.components.map.map_options import coloured_column
 from app.components.map.measured_colours import (
     BY_DISAGREEMENT,
@@ -60,7 +60,7 @@ from app.components.map.row_texts import hover
 from app.components.map.selection_panel import select_region
 from app.components.map.shown_view import scene_id, shown_zoom
 from app.components.map.side_panel import POINT, open_tab
-from app.figures import canvas_scene, density, latent_map, row_traces
+from app.figures import latent_map, row_traces
 from app.figures.canvas_scene import ELLIPSE_SD, Scene
 from app.formatting import count, markdown, number
 from app.services import fitted_maps, row_analysis, run_colours
@@ -69,18 +69,8 @@ from app.state.widgets import map_widget_key
 from lvmcore.data import Dataset
 from lvmcore.projection import LatentProjection
 
-__all__ = [
-    "MOST_DRAWN",
-    "SEED",
-    "axis_titles",
-    "drawn_rows",
-    "map_chart",
-    "map_style",
-]
+__all__ = ["axis_titles", "map_chart", "map_style"]
 
-#: Most rows drawn as markers. Of more rows, a random sample of ``SAMPLED`` is drawn over a density
-#: picture of all. A selection is computed over all rows, drawn or not.
-MOST_DRAWN, SAMPLED, SEED = 20_000, 5000, 0
 #: Height of the map in pixels, and of what is above it and of its legend: in a lower window the map
 #: is lower, so that all of it is in view.
 TALLEST, RESERVED = 720, 295
@@ -101,7 +91,10 @@ def map_chart(fitted_map: FittedMap, choices: MapChoices) -> None:
         asked = None if asked is None else replace(asked, ranges=ranges)
     grid = None if asked is None else fitted_maps.heatmap(fitted_map.run, asked)
     visible = zoom or ranges
-    rows = _rows(fitted_map, choices, appearance, drawn_rows(points, visible))
+    colouring = _colouring(fitted_map, choices)
+    chosen = drawn_rows(fitted_map, choices, points, visible)
+    rows = _rows(fitted_map, choices, appearance, chosen)
+    layer = density_layer(fitted_map, choices, points, visible, colouring)
     drawn = rows if held is None else _with_held_out(rows, held, fitted_map, choices)
     draw_canvas(
         Scene(
@@ -113,13 +106,12 @@ def map_chart(fitted_map: FittedMap, choices: MapChoices) -> None:
             id=scene_id(fitted_map.run, shown_axes(choices.axes)),
             grid=grid,
             contours=choices.contours,
-            density=_density(fitted_map, choices, points, visible),
+            density=layer.picture,
+            all_rows=layer.rows,
             inducing=_inducing(fitted_map, choices),
             outlines=polygons_on(choices.selection, choices.axes),
             marked=_marked(fitted_map, choices.axes),
-            group_labels=group_labels(_colouring(fitted_map, choices), points)
-            if choices.group_labels
-            else (),
+            group_labels=group_labels(colouring, points) if choices.group_labels else (),
             height=TALLEST,
             reserved=RESERVED,
             equal=isinstance(choices.axes, LatentProjection),
@@ -227,48 +219,10 @@ def _spread(
     return sd, found[:, 0, 1] / np.where(product > 0, product, 1.0)
 
 
-def drawn_rows(
-    points: NDArray[np.float64], visible: canvas_scene.Ranges, among: int = 1
-) -> NDArray[np.intp]:
-    """The rows drawn as markers: all, or a random sample of the visible rows.
-
-    Args:
-        points: positions of all rows, [N, 2].
-        visible: visible ranges of the map.
-        among: number of maps side by side, which share the number of markers.
-    """
-    if len(points) <= MOST_DRAWN // among:
-        return np.arange(len(points))
-    inside = np.ones(len(points), dtype=np.bool_)
-    for axis, (low, high) in enumerate(visible):
-        inside &= (points[:, axis] >= low) & (points[:, axis] <= high)
-    rows = np.flatnonzero(inside)
-    return rows[subsampling.sampled_rows(len(rows), SAMPLED // among, SEED)]
-
-
 def _colouring(fitted_map: FittedMap, choices: MapChoices) -> Colouring:
     return _measured(fitted_map, choices.colour) or map_style(
         fitted_map.run, fitted_map.dataset, choices.colour
     )
-
-
-def _density(
-    fitted_map: FittedMap,
-    choices: MapChoices,
-    points: NDArray[np.float64],
-    visible: canvas_scene.Ranges,
-) -> tuple[str, canvas_scene.Ranges] | None:
-    """Density picture of all rows, for a map with too many rows for markers."""
-    if fitted_map.dataset.files is not None:
-        return density_of_files(fitted_map, choices, visible)
-    if len(points) <= MOST_DRAWN:
-        return None
-    colouring = _colouring(fitted_map, choices)
-    selected = row_analysis.current_selection_mask(fitted_map)
-    picture = density.density_picture(
-        points, colouring, visible, selected=selected, dark=choices.dark
-    )
-    return picture, visible
 
 
 def _measured(fitted_map: FittedMap, colour: str | None) -> NumericColours | None:
@@ -326,13 +280,7 @@ def _caption(
             f"The background is empty: the value is {number(float(grid.value[0, 0]), 3)} "
             "everywhere on this map."
         )
-    sentences += files_note(fitted_map)
-    if fitted_map.dataset.files is None and len(rows.points) < len(fitted_map.mean):
-        sentences.append(
-            f"The density in the background is that of all {count(len(fitted_map.mean), 'row')}. "
-            f"{count(len(rows.points), 'row')} are drawn as markers, a random sample of the "
-            f"visible rows (seed {SEED}). Selections are computed over all rows."
-        )
+    sentences += large_map_note(fitted_map, len(rows.points))
     sentences += map(markdown, appearance.notes)
     if held is not None:
         sentences.append(held_out_note(held))

@@ -15,12 +15,18 @@ from app.analysis.map.map_axes import extent
 from app.analysis.map.regions import Region
 from app.analysis.map.row_colours import CategoryStyle, Colouring, group_of_rows
 from app.components.derived_run import stop_error_panel, stop_runs
-from app.components.map import map_chart, row_texts
+from app.components.map import row_texts
 from app.components.map.canvas import ClickedRow, DrawnPolygon, MapEvent, draw_canvas, zoomed_ranges
-from app.figures import density as figures_density
-from app.figures import row_traces
+from app.components.map.large_maps import (
+    DensityLayer,
+    are_numbered,
+    layer_of_rows,
+    rows_in_view,
+)
+from app.figures import density, row_traces
 from app.figures.aligned_map import aligned_map_figure
 from app.figures.canvas_scene import Scene
+from app.figures.density import AllRows
 from app.formatting import count, duration, markdown, shortened
 from app.services import progress, runs
 from app.state.session import session
@@ -114,7 +120,8 @@ def _map(
     key, scene_id, ranges = _key("map", run), f"{run} {aligned.description}", extent(aligned.points)
     zoom = zoomed_ranges(key, scene_id)
     visible = zoom or ranges
-    shown = map_chart.drawn_rows(aligned.points, visible, among)
+    N = len(aligned.points)
+    shown = rows_in_view(aligned.points, visible, among, sample=N > density.MOST_ROWS)
     positions = aligned.row_positions[shown]
     rows = row_traces.MapRows(
         points=aligned.points[shown],
@@ -123,17 +130,16 @@ def _map(
         colouring=group_of_rows(colouring, positions),
         selected=None if chosen is None else chosen[positions],
     )
-    density = None
-    if len(shown) < len(aligned.points):
-        own = None if chosen is None else chosen[aligned.row_positions]
-        picture = figures_density.density_picture(
+    layer = DensityLayer()
+    if len(shown) < N:
+        every = AllRows(
             aligned.points,
             group_of_rows(colouring, aligned.row_positions),
-            visible,
-            selected=own,
-            dark=dark,
+            number=aligned.row_positions,
+            selected=None if chosen is None else chosen[aligned.row_positions],
+            numbered=are_numbered(full_dataset),
         )
-        density = picture, visible
+        layer = layer_of_rows(every, visible, dark=dark)
     drawn = session.compared_region
     draw_canvas(
         Scene(
@@ -142,7 +148,8 @@ def _map(
             titles=None,
             alt=f"Map of {aligned.fitted_map.model.title}",
             id=scene_id,
-            density=density,
+            density=layer.picture,
+            all_rows=layer.rows,
             outlines=aligned.outlines(drawn[1]) if drawn is not None and drawn[0] == run else (),
             marked=_marked(aligned, full_dataset),
             equal=aligned.axes[1] is not None,
@@ -182,7 +189,7 @@ def _marked(aligned: AlignedMap, full_dataset: Dataset) -> tuple[float, float] |
 def _caption(aligned: AlignedMap, shown: NDArray[np.intp], chosen: NDArray[np.bool_] | None) -> str:
     """What a map shows, in a line."""
     parts = [aligned.description]
-    if len(shown) < len(aligned.points):
+    if len(shown) < len(aligned.points) and len(aligned.points) > density.MOST_ROWS:
         parts.append(f"{count(len(shown), 'row')} of {count(len(aligned.points), 'row')} drawn")
     if aligned.fitted_map.model.capabilities.labels != "none":
         parts.append("fitted with the labels")

@@ -17,6 +17,7 @@ from app.analysis.map.row_colours import Colouring, group_of_rows
 from app.components.empty_states import illustrated_empty_state, interrupted_page
 from app.components.map import canvas, map_chart
 from app.components.map.canvas import CursorPosition
+from app.components.map.large_maps import SEED
 from app.components.map.map_options import colour_options
 from app.components.map.reconstruction_panel import (
     MOST_CATEGORIES,
@@ -198,7 +199,7 @@ def _scene(
     drawn: paths_and_sweeps.DrawnPath,
 ) -> Scene:
     points = positions(fitted_map.mean, axes)
-    chosen = subsampling.sampled_rows(len(points), MOST_DRAWN, map_chart.SEED)
+    chosen = subsampling.sampled_rows(len(points), MOST_DRAWN, SEED)
     selected = row_analysis.current_selection_mask(fitted_map)
     on_map = {t: tuple(positions(np.array([at]), axes)[0].tolist()) for t, at in drawn.marks}
     return Scene(
@@ -245,7 +246,7 @@ def _path_end_buttons(fitted_map: FittedMap, latent: tuple[float, ...], *, held:
     drawn = (
         ""
         if len(fitted_map.mean) <= MOST_DRAWN
-        else f"{count(MOST_DRAWN, 'row')} are drawn, a random sample (seed {map_chart.SEED}). "
+        else f"{count(MOST_DRAWN, 'row')} are drawn, a random sample (seed {SEED}). "
     )
     others = "Dimensions that the map does not show are at 0. " if fitted_map.dimensions > 2 else ""
     st.caption(

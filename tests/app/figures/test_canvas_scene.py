@@ -19,7 +19,7 @@ from app.analysis.map.row_colours import (
     NumericColours,
     group_of_rows,
 )
-from app.components.map import canvas, map_chart
+from app.components.map import canvas, large_maps
 from app.figures import canvas_scene, density, row_traces, theme
 from app.figures.theme import category
 from tests.scenes import Drawn, drawn
@@ -222,19 +222,54 @@ def test_a_closer_look_draws_what_lies_there() -> None:
     assert shown.data["density"] == {"picture": near, "ranges": [[-0.5, 0.5], [-0.5, 0.5]]}
 
 
-def test_of_very_many_rows_those_in_sight_are_picked(session_state: dict[str, object]) -> None:
+def test_of_very_many_rows_those_in_view_have_markers_where_they_are_few(
+    session_state: dict[str, object],
+) -> None:
     points = np.random.default_rng(0).uniform(-1, 1, size=(40_000, 2))
-    far = map_chart.drawn_rows(points, ((-1, 1), (-1, 1)))
-    assert len(far) == map_chart.SAMPLED
-    close = map_chart.drawn_rows(points, ((0, 0.2), (0, 0.2)))
-    inside = ((points >= 0) & (points <= 0.2)).all(axis=1)
-    assert close.tolist() == np.flatnonzero(inside).tolist()
-    assert len(map_chart.drawn_rows(points[:20_000], ((0, 0.2), (0, 0.2)))) == 20_000
+    far, near = ((-1, 1), (-1, 1)), ((0, 0.2), (0, 0.2))
+    assert len(large_maps.rows_in_view(points, far, sample=True)) == large_maps.SAMPLED
+    assert not len(large_maps.rows_in_view(points, far, sample=False))
+    inside = np.flatnonzero(((points >= 0) & (points <= 0.2)).all(axis=1)).tolist()
+    for sample in (True, False):
+        assert large_maps.rows_in_view(points, near, sample=sample).tolist() == inside
+        assert len(large_maps.rows_in_view(points[:20_000], near, sample=sample)) == 20_000
+    assert len(large_maps.rows_in_view(points[:20_000], near, 4, sample=False)) < 300
     session_state["key"] = {"view": {"x": [0, 1], "y": [2.0, 3], "scene": "now"}}
     assert canvas.zoomed_ranges("key", "now") == ((0.0, 1.0), (2.0, 3.0))
     assert canvas.zoomed_ranges("key", "before") is None
     session_state["key"] = None
     assert canvas.zoomed_ranges("key", "now") is None
+
+
+def test_the_files_of_all_rows_have_their_places_and_colours() -> None:
+    rng = np.random.default_rng(1)
+    points = rng.normal(size=(500, 2)) * (1e-3, 40.0) + (7.0, -3.0)
+    codes = rng.integers(-2, 3, 500)  # with other and missing categories
+    look = CategoryStyle("g", ("a", "b", "c"), codes, others=4)
+    rows_of = density.AllRows(points, look, number=np.arange(500) * 3, selected=codes == 1)
+    files = density.all_rows_files(rows_of, dark=False)
+    found = json.loads(json.dumps(density.all_rows_data(rows_of, {"codes": "/x"}, dark=False)))
+    steps = np.frombuffer(files["positions"], "<u2").reshape(2, 500)
+    for axis, (low, high) in enumerate(found["ranges"]):
+        step = (high - low) / 65535
+        np.testing.assert_allclose(low + steps[axis] * step, points[:, axis], atol=0.51 * step)
+        assert {0, 65535} <= set(steps[axis].tolist())
+    looks = [*((colour) for colour, _ in look.looks(dark=False))]
+    muted = theme.page_colours(False).muted
+    for code, shown in zip(codes, np.frombuffer(files["codes"], "u1"), strict=True):
+        colour = looks[code] if code >= 0 else muted
+        assert found["colours"][shown] == [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+    assert np.frombuffer(files["numbers"], "<u4").tolist() == list(range(0, 1500, 3))
+    bits = np.frombuffer(base64.b64decode(found["selected"]), "u1")
+    chosen = [bool(bits[i >> 3] >> (i & 7) & 1) for i in range(500)]
+    assert chosen == (codes == 1).tolist()
+    assert (found["n"], found["codes"], found["numbers"]) == (500, "/x", None)
+
+
+def test_rows_at_one_place_have_steps() -> None:
+    files = density.all_rows_files(density.AllRows(np.full((3, 2), 2.5)), dark=False)
+    assert np.frombuffer(files["positions"], "<u2").tolist() == [0] * 6
+    assert set(files) == {"positions", "codes"}
 
 
 def test_rows_are_picked_once_and_by_the_seed() -> None:

@@ -117,7 +117,7 @@ def test_an_answer_is_not_opened_to_other_origins() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/media/abc.html", "/base/media/a.svg", "/_stcore/upload_file/a/b"]
+    "path", ["/media/abc.html", "/base/media/a.svg", "/_stcore/upload_file/a/b", "/rows/abc"]
 )
 def test_nothing_runs_in_a_file(path: str) -> None:
     policy = ask(Access(), path).headers["content-security-policy"]

@@ -14,8 +14,8 @@ _NODE: dict[str, Any] = {
     "object_store_memory": 80 * 2**20,
     "node_ip_address": "127.0.0.1",
 }
-#: Ray sends no report of its use. Its processes of tasks have the priority of the others: with its own
-#: (nice 15) tasks starve on a machine that runs other tests.
+#: Ray sends no report of its use. Its processes of tasks have the priority of the others: with
+#: that of Ray (nice 15) tasks starve on a machine that runs other tests.
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
