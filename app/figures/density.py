@@ -39,14 +39,15 @@ class AllRows:
         colouring: colours of the rows.
         number: position of each row among all rows of the dataset, [N]; None for 0 … N − 1.
         selected: mask of the selected rows, [N]; None without a selection.
-        numbered: whether the name of a row is its position among all rows, from 1.
+        names: names of all rows of the dataset, UTF-8, a line each; None where the name of a row is
+            its position among them, from 1.
     """
 
     points: FloatArray
     colouring: Colouring = None
     number: NDArray[np.intp] | None = None
     selected: NDArray[np.bool_] | None = None
-    numbered: bool = False
+    names: bytes | None = None
 
 
 def all_rows_files(rows: AllRows, *, dark: bool) -> dict[str, bytes]:
@@ -59,7 +60,7 @@ def all_rows_files(rows: AllRows, *, dark: bool) -> dict[str, bytes]:
     Returns:
         ``positions``: x of all rows, then y, as shares of their ranges in steps of 1/65535, uint16;
         ``codes``: index of each row's colour, uint8; ``numbers``: uint32, where a row's number is
-        not its place.
+        not its place; ``names``, UTF-8.
     """
     _, codes = palette.row_palette(rows.colouring, len(rows.points), dark=dark)
     steps = [
@@ -69,6 +70,8 @@ def all_rows_files(rows: AllRows, *, dark: bool) -> dict[str, bytes]:
     files = {"positions": np.concatenate(steps).tobytes(), "codes": codes.astype("u1").tobytes()}
     if rows.number is not None:
         files["numbers"] = rows.number.astype("<u4").tobytes()
+    if rows.names is not None:
+        files["names"] = rows.names
     return files
 
 
@@ -90,8 +93,8 @@ def all_rows_data(rows: AllRows, addresses: dict[str, str], *, dark: bool) -> di
         "ranges": [list(ends) for ends in _ranges(rows.points)],
         "colours": palette.rgb([colour for colour, _ in looks]).astype(int).tolist(),
         "selected": selected,
-        "numbered": rows.numbered,
         "numbers": None,
+        "names": None,
         **addresses,
     }
 

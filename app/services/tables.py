@@ -14,6 +14,7 @@ from app.analysis.papers.partial_tables import partial_table
 from app.analysis.tables import column_profiles
 from app.analysis.tables.column_profiles import ColumnProfile, MissingCells
 from app.analysis.tables.histograms import small_histogram
+from app.formatting import shortened
 from app.services.caching import HashFunctions, cached
 from app.state.choices import (
     DEFAULT_SAMPLE,
@@ -228,6 +229,12 @@ def _by_type(table: Table) -> list[tuple[str, str]]:
     """Columns whose likelihood follows from a type that was chosen against their cells."""
     proposed = proposed_likelihoods(table).items()
     return [(name, found.name) for name, found in proposed if found.by_type]
+
+
+@cached(max_entries=4, depends_on_store=False)
+def row_names(dataset: Dataset) -> bytes:
+    """Names of the rows of a dataset, UTF-8, a line each."""
+    return "\n".join(" ".join(shortened(name, 60).split()) for name in dataset.row_ids).encode()
 
 
 @cached(max_entries=64, depends_on_store=False)

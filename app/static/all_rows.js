@@ -52,8 +52,18 @@ async function loadAllRows(rows) {
     n, ranges, colours,
     x: steps.subarray(0, n), y: steps.subarray(n),
     code: new Uint8Array(codes), numbers: numbers && new Uint32Array(numbers),
-    selected: decodeOptional(selected, Uint8Array),
+    selected: decodeOptional(selected, Uint8Array), names: null,
   };
+}
+
+/**
+ * Load the names of the rows.
+ *
+ * @param {LoadedRows} rows
+ * @param {string} address
+ */
+async function loadNames(rows, address) {
+  rows.names = new TextDecoder().decode(await rowFile(address)).split("\n");
 }
 
 /**
@@ -224,19 +234,20 @@ function nearestOfAllRows(scene, rows, { toX, toY }, hidden, x, y) {
   const point = /** @type {Point} */ ([
     position(rows.x[nearest], rows.ranges[0]), position(rows.y[nearest], rows.ranges[1]),
   ]);
-  return { number, point, lines: linesOfRow(scene, number, rows.code[nearest]) };
+  const name = rows.names ? rows.names[number] : scene.allRows?.names ? "…" : number + 1;
+  return { number, point, lines: linesOfRow(scene, `row ${name}`, rows.code[nearest]) };
 }
 
 /**
- * Lines of the tooltip of a row without a marker: its name where that is its number, and its group.
+ * Lines of the tooltip of a row without a marker: its name and its group.
  *
  * @param {DecodedScene} scene
- * @param {number} number
+ * @param {string} name
  * @param {number} code
  * @returns {string[]}
  */
-function linesOfRow(scene, number, code) {
-  const lines = [scene.allRows?.numbered ? `row ${number + 1}` : "a row: click it for its name"];
+function linesOfRow(scene, name, code) {
+  const lines = [name];
   for (const { title, entries } of scene.legend) {
     const entry = entries?.find((one) => one.code === code);
     if (title && entry) lines.push(`${title}: ${entry.text}`);

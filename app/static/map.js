@@ -526,10 +526,11 @@ function createMap(parent) {
       allRows = null;
       return;
     }
-    loadAllRows(requested.allRows).then((rows) => {
+    loadAllRows(requested.allRows).then(async (rows) => {
       if (scene !== requested) return; // a newer scene has arrived
       allRows = rows;
       draw();
+      if (requested.allRows?.names) await loadNames(rows, requested.allRows.names);
     }).catch(() => {
       if (scene !== requested) return;
       announcement.textContent = tooltip.textContent = ROWS_NOT_LOADED;

@@ -204,8 +204,8 @@ interface AllRows {
   codes: string;
   /** uint32: the row's index in the dataset; null where that is its place. */
   numbers: string | null;
-  /** Whether the name of a row is its index, from 1. */
-  numbered: boolean;
+  /** UTF-8: names of the rows of the dataset, a line each; null where they are 1, 2, …. */
+  names: string | null;
   /** Colours of the looks, each [red, green, blue] of 0 to 255. */
   colours: [number, number, number][];
   /** Base64 of bits, the lowest first: 1 for a selected row; null without a selection. */
@@ -222,6 +222,8 @@ interface LoadedRows {
   code: Uint8Array;
   numbers: Uint32Array | null;
   selected: Uint8Array | null;
+  /** Names by index in the dataset; null where they are 1, 2, …, or are not loaded yet. */
+  names: string[] | null;
 }
 
 /** Number of rows, and sums of their colours, by cell of the plot area, from its upper left. */

@@ -21,7 +21,7 @@ from app.figures import density
 from app.figures.canvas_scene import Ranges
 from app.figures.density import AllRows
 from app.formatting import count
-from app.services import fitted_maps, row_analysis
+from app.services import fitted_maps, row_analysis, tables
 from lvmcore.data import Dataset
 from lvmcore.data.row_numbers import RowNumbers
 from lvmcore.errors import LatentboardError
@@ -31,11 +31,11 @@ __all__ = [
     "SAMPLED",
     "SEED",
     "DensityLayer",
-    "are_numbered",
     "density_layer",
     "drawn_rows",
     "large_map_note",
     "layer_of_rows",
+    "row_names",
     "rows_in_view",
 ]
 
@@ -121,7 +121,7 @@ def density_layer(
         points,
         colouring,
         selected=row_analysis.current_selection_mask(fitted_map),
-        numbered=are_numbered(fitted_map.dataset),
+        names=row_names(fitted_map.dataset),
     )
     return layer_of_rows(rows, visible, dark=choices.dark)
 
@@ -142,10 +142,12 @@ def layer_of_rows(rows: AllRows, visible: Ranges, *, dark: bool) -> DensityLayer
     return DensityLayer(picture=(picture, visible))
 
 
-def are_numbered(dataset: Dataset) -> bool:
-    """Whether the name of each row is its position, from 1."""
+def row_names(dataset: Dataset) -> bytes | None:
+    """Names of the rows for the browser; None where they are the positions, from 1."""
     names = dataset.row_ids
-    return isinstance(names, RowNumbers) and names.consecutive
+    if isinstance(names, RowNumbers) and names.consecutive:
+        return None
+    return tables.row_names(dataset)
 
 
 def large_map_note(fitted_map: FittedMap, drawn: int) -> list[str]:

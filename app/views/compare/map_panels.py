@@ -19,8 +19,8 @@ from app.components.map import row_texts
 from app.components.map.canvas import ClickedRow, DrawnPolygon, MapEvent, draw_canvas, zoomed_ranges
 from app.components.map.large_maps import (
     DensityLayer,
-    are_numbered,
     layer_of_rows,
+    row_names,
     rows_in_view,
 )
 from app.figures import density, row_traces
@@ -137,7 +137,7 @@ def _map(
             group_of_rows(colouring, aligned.row_positions),
             number=aligned.row_positions,
             selected=None if chosen is None else chosen[aligned.row_positions],
-            numbered=are_numbered(full_dataset),
+            names=row_names(full_dataset),
         )
         layer = layer_of_rows(every, visible, dark=dark)
     drawn = session.compared_region

@@ -36,7 +36,7 @@ def test_all_rows_go_to_the_browser_in_files(open_page: OpenPage, large: str) ->
     assert shown.data["points"]["n"] == 0
     assert shown.data["density"] is None
     rows = shown.data["allRows"]
-    assert (rows["n"], rows["numbers"], rows["numbered"], rows["selected"]) == (N, None, True, None)
+    assert [rows[key] for key in ("n", "numbers", "names", "selected")] == [N, None, None, None]
     content = row_files._files[rows["positions"].removeprefix(row_files.FOLDER)]
     steps = np.frombuffer(content, "<u2").reshape(2, N)
     means = fitted_maps.model(large).embedding_.mean
@@ -63,3 +63,14 @@ def test_a_sample_has_the_markers_that_a_column_sizes(open_page: OpenPage, large
     assert len(np.unique(shown.array("size"))) > 10
     assert shown.data["allRows"]["n"] == N
     assert "a random sample of the visible rows (seed 0)" in texts(page)
+
+
+def test_names_of_rows_are_a_file(open_page: OpenPage, shared_home: Path) -> None:
+    names = [f"sample {i}" for i in range(N)]
+    names[7] = "two\nlines"
+    X = np.random.default_rng(5).normal(size=(N, 3))
+    dataset = Dataset.from_arrays(X, row_ids=names, name="named")
+    page = open_page("latent", run=fitted_run(dataset, "pca", {"n_components": 2}))
+    address = scenes(page)[0].data["allRows"]["names"]
+    found = row_files._files[address.removeprefix(row_files.FOLDER)].decode().split("\n")
+    assert found == [*names[:7], "two lines", *names[8:]]
