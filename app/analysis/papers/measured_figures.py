@@ -21,6 +21,7 @@ __all__ = [
     "comparison_table",
     "figure_text",
     "read_measurements",
+    "short_title",
     "summary",
 ]
 
@@ -45,6 +46,8 @@ class Measurement:
         settings: settings of the measurement, by name.
         machine: the machine, as the benchmark describes it; "" where it was not noted.
         commit: the commit of the code; "" where it was not noted.
+        reference: what the benchmark prints beside it: the paper's figure, and other scores of the
+            same fits; "" for nothing.
     """
 
     value: float
@@ -52,6 +55,7 @@ class Measurement:
     settings: Mapping[str, Any]
     machine: str
     commit: str
+    reference: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,7 @@ def read_measurements(path: Path = BENCHMARKS) -> dict[tuple[str, str], Measurem
             row["settings"],
             row.get("machine") or "",
             row.get("commit") or "",
+            row.get("reference") or "",
         )
         for row in stored["rows"]
     }
@@ -111,10 +116,10 @@ def _verdict(row: PaperRow, measured: Measurement | None, *, higher: bool) -> Ve
 
 
 def figure_text(measured: Measurement) -> str:
-    """A measurement with its sd, to the place of the sd's first digit."""
+    """A measurement with its sd, to the place of the sd's second digit."""
     if not measured.spread:
         return f"{measured.value:.4g}"
-    decimals = max(0, -math.floor(math.log10(measured.spread)))
+    decimals = max(0, 1 - math.floor(math.log10(measured.spread)))
     return f"{measured.value:.{decimals}f} ± {measured.spread:.{decimals}f}"
 
 
@@ -128,7 +133,7 @@ def comparison_table(found: tuple[Comparison, ...], titles: Mapping[str, str]) -
     return pd.DataFrame(
         {
             "Data": [one.row.data for one in found],
-            "Model": [_short(titles.get(one.row.model, one.row.model)) for one in found],
+            "Model": [short_title(titles.get(one.row.model, one.row.model)) for one in found],
             "Paper": [one.row.paper for one in found],
             "Here": [None if one.measured is None else figure_text(one.measured) for one in found],
             "Verdict": [one.verdict for one in found],
@@ -136,8 +141,8 @@ def comparison_table(found: tuple[Comparison, ...], titles: Mapping[str, str]) -
     )
 
 
-def _short(title: str) -> str:
-    """A title, or the abbreviation in its brackets where the title is too long for its column."""
+def short_title(title: str) -> str:
+    """A title, or the abbreviation in its brackets where the title is too long for a column."""
     _, bracket, abbreviation = title.partition(" (")
     return abbreviation.rstrip(")") if bracket and len(title) > _LONGEST_TITLE else title
 

@@ -15,6 +15,7 @@ from app.analysis.papers.measured_figures import (
     comparison_table,
     figure_text,
     read_measurements,
+    short_title,
     summary,
 )
 from app.formatting import listed, markdown
@@ -80,7 +81,7 @@ def _choose_paper(key: str) -> None:
 def _introduction(paper: Paper, titles: Mapping[str, str]) -> None:
     st.markdown(markdown(paper.claim))
     st.caption(markdown(f"{paper.name}. {paper.authors}."))
-    models = list(dict.fromkeys(titles[key] for key in paper.models if key in titles))
+    models = list(dict.fromkeys(short_title(titles[key]) for key in paper.models if key in titles))
     st.caption(markdown(f"Models here: {listed(models, len(models))}."))
 
 
@@ -161,6 +162,8 @@ def _provenance(table: PaperTable, figure: Comparison, measured: Measurement) ->
     with st.expander("Settings, machine and commit"):
         rows = [f"{name}: {value}" for name, value in measured.settings.items()]
         st.caption(markdown(f"Benchmark {table.benchmark}: {figure.row.measured}."))
+        if measured.reference:
+            st.caption(markdown(f"Beside it: {measured.reference}."))
         st.caption(markdown("; ".join(rows)))
         st.caption(markdown(f"Machine: {measured.machine or 'not noted'}."))
         st.caption(markdown(f"Commit: {measured.commit or 'not noted'}."))

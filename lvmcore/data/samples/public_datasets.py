@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from collections.abc import Callable
@@ -67,14 +68,20 @@ class PublicDataset:
     Attributes:
         name: Its name in `load_paper`.
         repository: Owner, repository and commit, joined by "/".
-        files: The table without a header; with two files, the second holds the classes, one-hot.
+        files: The table; with two files, the second holds the classes, one-hot. A name that ends
+            in ".gz" is of a gzip file.
         columns: Names of the columns, the label or the target last.
+        separator: What separates the cells of a table that may hold text; None for numbers
+            separated by spaces.
+        header: Number of lines before the first row, which are not read.
     """
 
     name: str
     repository: str
     files: tuple[PublicFile, ...]
     columns: tuple[str, ...]
+    separator: str | None = None
+    header: int = 0
 
     @property
     def bytes(self) -> int:
@@ -107,6 +114,8 @@ def _datasets() -> dict[str, PublicDataset]:
             entry["repository"],
             tuple(PublicFile(**file) for file in entry["files"]),
             tuple(entry["columns"]),
+            entry.get("separator"),
+            entry.get("header", 0),
         )
         for name, entry in json.loads(text).items()
     }
@@ -236,7 +245,8 @@ def _by_hand(dataset: PublicDataset, file: PublicFile, reason: str) -> str:
 def read_public(name: str) -> Table:
     """Read a fetched dataset.
 
-    The columns are numbers; the classes of a second file are 0, 1, …, by the position of the 1.
+    Cells separated by spaces are numbers; the classes of a second file are 0, 1, …, by the position
+    of the 1.
 
     Raises:
         ConfigError: There is no public address of a dataset of that name.
@@ -244,6 +254,10 @@ def read_public(name: str) -> Table:
     """
     dataset = public_dataset(name)
     contents = [_checked(dataset, file) for file in dataset.files]
+    if dataset.separator is not None:
+        lines = contents[0].decode().splitlines()[dataset.header :]
+        named = [dataset.separator.join(dataset.columns), *lines]
+        return read_table("\n".join(named).encode(), name=name)
     values = np.loadtxt(contents[0].decode().splitlines(), ndmin=2)
     *features, last = dataset.columns
     if len(contents) == 1:
@@ -255,6 +269,11 @@ def read_public(name: str) -> Table:
 
 
 def _checked(dataset: PublicDataset, file: PublicFile) -> bytes:
+    """The content of a file, unpacked.
+
+    Raises:
+        DataError: It is not in the folder, or is not the expected one.
+    """
     import pooch
 
     path = dataset.folder / file.name
@@ -268,4 +287,5 @@ def _checked(dataset: PublicDataset, file: PublicFile) -> bytes:
             f"The file {path} is not the expected one (its SHA-256 is another). Delete it, and "
             "fetch the dataset again."
         )
-    return path.read_bytes()
+    content = path.read_bytes()
+    return gzip.decompress(content) if path.suffix == ".gz" else content

@@ -9,6 +9,7 @@ from app.analysis.papers.measured_figures import (
     Measurement,
     compare,
     comparison_table,
+    figure_text,
     read_measurements,
     summary,
 )
@@ -44,7 +45,7 @@ def test_every_model_of_a_paper_exists_and_every_paper_has_a_fit() -> None:
     assert {row.data for row in rows if row.fit is None} == {
         "concrete, any depth",
         "red wine, any depth",
-        *(f"CIFAR grey, k = {k}" for k in (2, 4, 6, 8, 10)),
+        *(f"CIFAR grey, k = {k}" for k in range(2, 11)),
     }
 
 
@@ -98,6 +99,38 @@ def test_the_error_is_the_larger_of_the_papers_and_ours(
     table = PaperTable("T", "accuracy", True, "bench", "", "", (row,))
     (found,) = compare(table, {("bench", "a figure"): measured(value, spread)})
     assert found.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("value", "spread", "text"),
+    [
+        (2.4312, 0.123, "2.43 ± 0.12"),
+        (0.86266, 0.00234, "0.8627 ± 0.0023"),
+        (128.4, 23.1, "128 ± 23"),
+        (3.10621, None, "3.106"),
+    ],
+)
+def test_a_figure_is_given_to_the_second_digit_of_its_sd(
+    value: float, spread: float | None, text: str
+) -> None:
+    assert figure_text(measured(value, spread)) == text
+
+
+def test_the_other_scores_of_the_same_fits_are_read() -> None:
+    name = "tic_tac_toe: deep Q-EP, one hidden layer, accuracy, 10 seeds"
+    assert "AUC" in read_measurements()["qep", name].reference
+
+
+def test_every_figure_that_is_behind_says_what_was_tried() -> None:
+    stored = read_measurements()
+    behind = [
+        figure
+        for _, table in TABLES
+        for figure in compare(table, stored)
+        if figure.verdict == "behind"
+    ]
+    assert behind
+    assert all(figure.row.remark for figure in behind)
 
 
 def test_a_figure_without_a_measurement_is_said_to_be_one(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Datasets fetched from a server on this machine: checked, kept, refused with a sentence."""
 
+import gzip
 import hashlib
 import os
 import socket
@@ -133,8 +134,44 @@ def test_an_unknown_name_is_refused() -> None:
         public_dataset("nothing")
 
 
-# The data folder has no raw files above 700 kB.
-@pytest.mark.parametrize("name", [n for n in public_names() if public_dataset(n).bytes < 700_000])
+@pytest.mark.parametrize(
+    ("file", "content", "separator", "header"),
+    [
+        ("data/table.csv", b"1.5,red\n2.5,b\n", ",", 0),
+        ("data/table.arff", b"@relation r\n@data\n1.5,red\n2.5,b\n", ",", 2),
+        ("data/table.csv.gz", gzip.compress(b"1.5,red\n2.5,b\n"), ",", 0),
+    ],
+)
+def test_a_table_with_text_is_read_below_its_header(
+    monkeypatch: pytest.MonkeyPatch,
+    cache: Path,
+    file: str,
+    content: bytes,
+    separator: str,
+    header: int,
+) -> None:
+    del cache
+    dataset = PublicDataset(
+        "text", "o/r/c", (known(file, content),), ("size", "label"), separator, header
+    )
+    monkeypatch.setattr(public_datasets, "_datasets", lambda: {"text": dataset})
+    dataset.folder.mkdir(parents=True)
+    (dataset.folder / dataset.files[0].name).write_bytes(content)
+    frame = read_public("text").frame
+    assert list(frame.columns) == ["size", "label"]
+    assert frame["size"].tolist() == [1.5, 2.5]
+    assert frame["label"].tolist() == ["red", "b"]
+
+
+# The data folder has the raw files of tables of numbers up to 700 kB.
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name in public_names()
+        if public_dataset(name).bytes < 700_000 and public_dataset(name).separator is None
+    ],
+)
 def test_the_fetched_table_is_that_of_the_data_folder(
     name: str, data_folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
