@@ -48,15 +48,22 @@ class SmallMap:
     equal: bool
 
 
-def small_maps(maps: Sequence[SmallMap], full_dataset: Dataset, colouring: Colouring) -> None:
+def small_maps(
+    maps: Sequence[SmallMap],
+    full_dataset: Dataset,
+    colouring: Colouring,
+    *,
+    per_line: int = PER_LINE,
+) -> None:
     """Draw small maps in lines.
 
     Args:
         maps: the maps in their order.
         full_dataset: the dataset with all rows.
         colouring: colours of its rows.
+        per_line: number of maps in a line.
     """
-    small_figures([_small(one, full_dataset, colouring) for one in maps], per_line=PER_LINE)
+    small_figures([_small(one, full_dataset, colouring) for one in maps], per_line=per_line)
 
 
 def _small(one: SmallMap, full_dataset: Dataset, colouring: Colouring) -> SmallFigure:

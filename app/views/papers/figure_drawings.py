@@ -19,7 +19,7 @@ from app.components.learning_curves import learning_curve_chart
 from app.components.map.map_chart import map_style
 from app.components.map.map_options import label_colour
 from app.components.map.row_texts import hover
-from app.components.map.small_maps import SmallMap, small_maps
+from app.components.map.small_maps import PER_LINE, SmallMap, small_maps
 from app.components.small_figures import SmallFigure, small_figures
 from app.figures import legend, row_traces
 from app.figures.prediction_curve import curve_figure
@@ -51,23 +51,32 @@ _PICTURES, _PICTURES_PER_LINE = 5, 4
 
 
 def draw_figure(figure: PaperFigure, done: Fits) -> None:
-    """Draw a figure, each of its datasets by itself.
+    """Draw a figure, each of its datasets by itself; datasets with one map are beside each other.
 
     Args:
         figure: the figure.
         done: its fits that have a model, with their runs.
     """
-    for name in dict.fromkeys(one.fit.data for one, _ in done):
+    names = list(dict.fromkeys(one.fit.data for one, _ in done))
+    single = _has_single_maps(figure)
+    places = st.columns(max(_PER_LINE, len(names))) if single else [st.container() for _ in names]
+    for name, place in zip(names, places, strict=False):
         same = [(one, job) for one, job in done if one.fit.data == name]
-        try:
-            _DRAWINGS[figure.drawing](figure, same)
-        except LatentboardError as error:
-            st.error(markdown(error))
+        with place:
+            try:
+                _DRAWINGS[figure.drawing](figure, same)
+            except LatentboardError as error:
+                st.error(markdown(error))
+
+
+def _has_single_maps(figure: PaperFigure) -> bool:
+    """Whether a figure has one map of each of several datasets."""
+    data = [one.fit.data for one in figure.fits]
+    return figure.drawing == "maps" and len(data) > 1 and len(set(data)) == len(data)
 
 
 def _maps(figure: PaperFigure, fits: Fits) -> None:
     """The maps of one dataset, aligned to the last, which is the paper's own model."""
-    del figure
     full_dataset = fitted_maps.stored_dataset(fits[0][1].spec.dataset)
     loaded = [
         FittedMap(job.id, fitted_maps.model(job.id), fitted_maps.fitted_dataset(job.id))
@@ -94,6 +103,7 @@ def _maps(figure: PaperFigure, fits: Fits) -> None:
         ],
         full_dataset,
         colouring,
+        per_line=1 if _has_single_maps(figure) else PER_LINE,
     )
 
 
