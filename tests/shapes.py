@@ -2,12 +2,13 @@
 
 import functools
 import inspect
+import threading
 from collections.abc import Callable
 from typing import Any, get_args
 
 import jaxtyping
 from beartype import beartype
-from jaxtyping import AbstractArray, install_import_hook, jaxtyped
+from jaxtyping import AbstractArray, _import_hook, install_import_hook, jaxtyped
 
 __all__ = ["check_shapes", "checked", "start_test"]
 
@@ -24,6 +25,24 @@ def check_shapes() -> None:
     """Check the signatures of `PACKAGES` in this process; call it before they are imported."""
     jaxtyping.jaxtyped = _jaxtyped  # type: ignore[assignment]
     install_import_hook(PACKAGES, "tests.shapes.checked")
+    loader = _import_hook._JaxtypingLoader
+    loader.source_to_code = _one_at_a_time(loader.source_to_code)  # type: ignore[method-assign]
+
+
+def _one_at_a_time(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, called by one thread at a time.
+
+    Python 3.11 counts the depth of a syntax tree for all threads together, and raises SystemError
+    where two of them parse: a test imports while the dashboard's own thread does.
+    """
+    lock = threading.Lock()
+
+    @functools.wraps(function)
+    def call(*args: Any, **keywords: Any) -> Any:
+        with lock:
+            return function(*args, **keywords)
+
+    return call
 
 
 def start_test() -> None:

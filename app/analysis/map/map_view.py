@@ -54,7 +54,7 @@ class MapView:
         label: position of the heatmap's class, or label column, among those to choose from.
         at_point: whether the dimensions that are not shown are those of the clicked point.
         ellipses: whether posterior ellipses are drawn.
-        size: column of the row sizes; None for one size.
+        size: column of the row sizes, or the posterior sd; None for one size.
         shape: column of the row shapes; None for one shape.
         group_labels: whether the names of the categories are on the map.
         inducing: whether inducing inputs are drawn.

@@ -81,7 +81,7 @@ MOST_ELLIPSES = 1000
 def map_chart(fitted_map: FittedMap, choices: MapChoices) -> None:
     """Draw the map."""
     held = shown_held_out(fitted_map, wanted=choices.held_out)
-    appearance = row_appearance(fitted_map.dataset, choices.size, choices.shape)
+    appearance = row_appearance(fitted_map, choices.axes, choices.size, choices.shape)
     zoom = shown_zoom(fitted_map, shown_axes(choices.axes))
     points = positions(fitted_map.mean, choices.axes)
     ranges = extent(points, choices.axes)

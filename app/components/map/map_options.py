@@ -19,6 +19,7 @@ from app.components.map.measured_colours import (
     RESIDUAL_TITLE,
     disagreement_colour,
 )
+from app.components.map.row_appearance import BY_SD
 from app.components.map.side_panel import RELEVANCE, TABS
 from app.formatting import distinct_titles, shortened
 from app.services import fitted_maps, placement
@@ -87,7 +88,7 @@ def map_options(fitted_map: FittedMap) -> MapOptions:
         backgrounds=_backgrounds(fitted_map),
         drawn=drawn,
         columns=len(dataset.feature_names),
-        sizes=numbers,
+        sizes=[BY_SD, *numbers] if can.uncertainty and BY_SD not in types else numbers,
         shapes=[*labels, *(name for name in types if name not in taken)],
         rows=len(dataset) + (0 if held is None else len(held)),
         ellipses=several and can.uncertainty,

@@ -1,4 +1,4 @@
-"""Size and shape of the rows on the map, by columns of the table."""
+"""Size and shape of the rows on the map, by columns of the table or by the posterior sd."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app.analysis.map.fitted_map import FittedMap
+from app.analysis.map.map_axes import View, covariances, is_line
 from app.analysis.map.map_view import MapOptions
 from app.components.map.held_out_layer import held_out_toggle
 from app.figures.row_traces import RowShapes
 from app.formatting import count, distinct_titles, number, shortened
 from app.state.widgets import map_widget_key
-from lvmcore.data import Dataset
 from lvmcore.export.categories import MISSING, category_style
 from lvmcore.numerics.array_types import FloatArray
 
 __all__ = [
+    "BY_SD",
     "Appearance",
     "AppearanceChoices",
     "appearance_controls",
+    "posterior_sd",
     "row_appearance",
     "row_shapes",
     "row_sizes",
@@ -36,6 +38,8 @@ _MISSING_SYMBOL = "x"
 #: Diameters in pixels of the smallest and of the largest value.
 SMALLEST, LARGEST = 4.0, 14.0
 _NONE = ""
+#: Size option of the posterior sd; not offered where a column has this name.
+BY_SD = "posterior sd"
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class AppearanceChoices:
     """Values of the controls of the appearance.
 
     Attributes:
-        size: column of the row sizes; None for one size.
+        size: column of the row sizes, or ``BY_SD``; None for one size.
         shape: column of the row shapes; None for one shape.
         group_labels: whether the names of the categories are on the map.
         inducing: whether inducing inputs are drawn.
@@ -119,17 +123,25 @@ def _column(fitted_map: FittedMap, title: str, names: Collection[str], about: st
     return options[chosen] or None
 
 
-def row_appearance(dataset: Dataset, size: str | None, shape: str | None) -> Appearance:
+def row_appearance(
+    fitted_map: FittedMap, view: View, size: str | None, shape: str | None
+) -> Appearance:
     """Sizes and shapes of all rows.
 
     Args:
-        dataset: the rows.
-        size: a numeric column.
+        fitted_map: the run.
+        view: the axes of the map.
+        size: a numeric column, or ``BY_SD``.
         shape: a label or another column.
     """
+    dataset = fitted_map.dataset
     notes: list[str] = []
     sizes = shapes = None
-    if size is not None and size in dataset.frame:
+    if size == BY_SD and size not in dataset.frame:
+        sd = posterior_sd(fitted_map.model.embedding_.variance, view)
+        sizes = row_sizes(sd)
+        notes.append(_size_note("posterior sd on the map", sd))
+    elif size is not None and size in dataset.frame:
         cells = dataset.frame[size].to_numpy(dtype=np.float64, na_value=np.nan)
         sizes = row_sizes(cells)
         notes.append(_size_note(size, cells))
@@ -138,6 +150,21 @@ def row_appearance(dataset: Dataset, size: str | None, shape: str | None) -> App
         column = dataset.frame[shape] if labels is None else pd.Series(labels, dtype=object)
         shapes = row_shapes(column, shape)
     return Appearance(sizes, shapes, tuple(notes))
+
+
+def posterior_sd(variance: FloatArray, view: View) -> FloatArray:
+    """Posterior sd of rows on the map, (det S)^(1/4) of their covariances S there, [N].
+
+    Args:
+        variance: latent variances, [N, Q].
+        view: the axes of the map; on a map of one dimension, its sd.
+    """
+    S = covariances(variance, view)
+    if is_line(view):
+        found: FloatArray = np.sqrt(S[:, 0, 0])
+    else:
+        found = np.linalg.det(S).clip(0) ** 0.25
+    return found
 
 
 def row_sizes(values: FloatArray) -> FloatArray:

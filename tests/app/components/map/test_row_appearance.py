@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +13,7 @@ from app.components.map.row_appearance import (
     LARGEST,
     SMALLEST,
     SYMBOLS,
+    posterior_sd,
     row_appearance,
     row_shapes,
     row_sizes,
@@ -20,7 +23,7 @@ from app.figures.row_traces import MapRows
 from app.services import fitted_maps
 from lvmcore.data import Dataset
 from tests import scenes
-from tests.app.conftest import OpenPage
+from tests.app.conftest import OpenPage, fitted_run
 from tests.app.views.latent.test_page import box, texts
 
 
@@ -51,7 +54,8 @@ def test_more_categories_than_colours_are_all_counted() -> None:
 
 
 def test_columns_that_are_gone_change_nothing() -> None:
-    found = row_appearance(Dataset.from_arrays(np.eye(3)), "gone", "gone too")
+    fitted_map = SimpleNamespace(dataset=Dataset.from_arrays(np.eye(3)))
+    found = row_appearance(fitted_map, (0, 1), "gone", "gone too")  # type: ignore[arg-type]
     assert (found.size, found.shape, found.notes) == (None, None, ())
 
 
@@ -84,7 +88,7 @@ def test_the_legend_tells_colours_and_shapes_apart() -> None:
 def test_the_page_sizes_and_shapes_its_rows(open_page: OpenPage, fitted: str) -> None:
     page = open_page("latent", run=fitted)
     dataset = fitted_maps.fitted_dataset(fitted)
-    box(page, "Size by").set_value(1).run()
+    box(page, "Size by").select("alcohol").run()
     box(page, "Shape by").set_value(1).run()
     assert not page.exception
     assert "alcohol, smallest at 11\\.0, largest at 14\\.8" in texts(page)
@@ -96,3 +100,37 @@ def test_the_page_sizes_and_shapes_its_rows(open_page: OpenPage, fitted: str) ->
     assert all("alcohol: " in text for text in shown.data["texts"])
     size = shown.array("size")
     assert (np.diff(size[np.argsort(dataset.frame["alcohol"].to_numpy())]) >= 0).all()
+
+
+def test_the_page_sizes_rows_by_their_posterior_sd(open_page: OpenPage) -> None:
+    X = np.random.default_rng(2).normal(size=(30, 4))
+    X[:6, 1:] = np.nan  # less is known of these rows
+    dataset = Dataset.from_arrays(X, name="partly missing")
+    run = fitted_run(dataset, "bayesian_gplvm", {"n_components": 2, "max_iter": 60})
+    page = open_page("latent", run=run)
+    box(page, "Size by").select("posterior sd").run()
+    assert not page.exception
+    assert "posterior sd on the map, smallest at" in texts(page)
+    (shown,) = scenes.scenes(page)
+    variance = fitted_maps.model(run).embedding_.variance
+    assert len(np.unique(shown.array("size"))) > 10
+    expected = row_sizes(np.sqrt(np.sqrt(variance[:, 0] * variance[:, 1])))
+    np.testing.assert_allclose(shown.array("size"), expected, rtol=1e-6)
+
+
+def test_the_posterior_sd_on_the_map_is_that_of_a_circle_of_equal_area() -> None:
+    rng = np.random.default_rng(6)
+    variance = rng.uniform(0.1, 2.0, size=(5, 3))
+    across = posterior_sd(variance, (0, 2))
+    areas = np.pi * np.sqrt(variance[:, 0]) * np.sqrt(variance[:, 2])
+    np.testing.assert_allclose(np.pi * across**2, areas)
+    np.testing.assert_allclose(posterior_sd(variance, (1, None)), np.sqrt(variance[:, 1]))
+    turned = np.linalg.qr(rng.normal(size=(3, 3)))[0][:, :2]
+    view = SimpleNamespace(covariance=lambda v: np.einsum("qa,nq,qb->nab", turned, v, turned))
+    draws = rng.normal(size=(200_000, 3)) * np.sqrt(variance[0]) @ turned
+    S = np.cov(draws.T)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("app.components.map.row_appearance.covariances", lambda v, w: w.covariance(v))
+        patch.setattr("app.components.map.row_appearance.is_line", lambda w: False)
+        found = posterior_sd(variance, view)[0]  # type: ignore[arg-type]
+    assert found == pytest.approx(np.linalg.det(S) ** 0.25, rel=0.01)
