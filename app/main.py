@@ -29,6 +29,7 @@ def main() -> None:
     from app.shell.keyboard_sheet import keyboard_button
     from app.shell.sidebar import sidebar
     from app.shell.tour import tour_line
+    from app.shell.upload_roles import upload_roles
     from app.state.session import session
     from lvmcore.errors import LatentboardError
 
@@ -81,6 +82,7 @@ def main() -> None:
         sidebar(polling=page.url_path != "fit")
         keyboard_button()
         colour_scheme()
+        upload_roles()
     server.warm_up()
 
 
