@@ -186,6 +186,43 @@ def test_the_view_is_kept_while_another_page_is_open(open_page: OpenPage, run: s
     assert page.query_params["view"] == text
 
 
+def test_a_step_back_from_another_page_opens_the_view_of_its_address(
+    open_page: OpenPage, run: str
+) -> None:
+    page = open_link(open_page, run, "2,1")
+    box(page, "Colour").set_value("column width").run()
+    page.switch_page(navigation.PAGES["compare"])
+    page.query_params.clear()
+    page.query_params["run"] = run
+    page.run()
+    page.switch_page(navigation.PAGES["latent"])
+    page.query_params["view"] = "2,1"
+    page.run()
+    assert not page.exception
+    assert page.query_params["view"] == "2,1"
+    assert shown(page, run).colour == map_options(opened(run)).new.colour
+    button(page, "Undo").click().run()
+    assert shown(page, run).colour == "column width"
+
+
+def test_the_address_of_a_step_back_is_left_until_the_browser_asks_for_its_view(
+    open_page: OpenPage, run: str
+) -> None:
+    page = open_link(open_page, run, "2,1")
+    box(page, "Colour").set_value("column width").run()
+    coloured = page.query_params["view"]
+    page.query_params["view"] = "2,1"
+    page.run()
+    assert page.query_params["view"] == "2,1"
+    assert shown(page, run).colour == "column width"
+    toggle(page, "Ellipses").set_value(False).run()  # another step than the browser's
+    assert page.query_params["view"] not in ("2,1", coloured)
+    page.query_params.clear()  # the same page again, by the navigation
+    page.run()
+    assert page.query_params["run"] == run
+    assert page.query_params["view"] not in ("2,1", coloured)
+
+
 @pytest.fixture
 def saved(run: str) -> Iterator[str]:
     yield run
