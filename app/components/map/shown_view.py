@@ -82,8 +82,12 @@ def record_view(fitted_map: FittedMap, options: MapOptions) -> None:
 
 
 def show_view(fitted_map: FittedMap, view: MapView) -> None:
-    """Show another view, for callbacks; it can be undone."""
-    _apply(fitted_map, view, map_options(fitted_map), zoom=True)
+    """Show another view and record it, for callbacks; it can be undone."""
+    run, options = fitted_map.run, map_options(fitted_map)
+    view, _ = available_view(view, options)
+    _apply(fitted_map, view, options, zoom=True)
+    session.views[run] = view
+    session.map_view[run] = view_text(view, options)[0] or None
 
 
 def undo_view(fitted_map: FittedMap) -> None:
@@ -101,6 +105,7 @@ def _show_step(fitted_map: FittedMap, before: MapView | None, view: MapView | No
     if before is not None and view is not None:
         options = map_options(fitted_map)
         _apply(fitted_map, view, options, zoom=view.axes != before.axes)
+        session.left_out[fitted_map.run] = None
 
 
 # ---- widgets ---------------------------------------------------------------------------------

@@ -264,7 +264,7 @@ def test_a_view_is_saved_opened_and_deleted(open_page: OpenPage, saved: str) -> 
 
 def test_damaged_views_of_a_run_are_left_out_or_say_so(open_page: OpenPage, saved: str) -> None:
     path = server.store().job_folder(saved).files.views
-    path.write_text('{"a": {"colour": "no such"}, "b": 3, "": {}}')
+    path.write_text('{"a": {"colour": "no such", "tab": "Columns"}, "b": 3, "": {}}')
     page = open_page("latent", run=saved)
     page.session_state[f"latent:{saved}:views"] = True
     page.run()
@@ -272,7 +272,12 @@ def test_damaged_views_of_a_run_are_left_out_or_say_so(open_page: OpenPage, save
     (one,) = [one for one in page.main.button if one.label == "a"]
     assert one.help == "The view was opened without: colour."
     one.click().run()
+    assert page.session_state[f"latent:{saved}:panel"] == "Columns"
     assert "The view was opened without: colour." in texts(page)
+    button(page, "Undo").click().run()
+    assert page.session_state[f"latent:{saved}:panel"] == "Relevance"
+    assert button(page, "Undo").disabled  # the saved view was one step
+    assert "The view was opened without" not in texts(page)
     path.write_text("no JSON")
     assert fitted_maps.saved_views(saved) == ()
 
