@@ -12,12 +12,13 @@
 #   make campaign-files  2,000 damaged files, each read as a table or refused with a sentence
 #   make campaign-kills  100 kills and 50 cancels on this machine; nothing may be lost
 #   make campaign-cluster  128 kills on a Ray cluster of this machine; nothing may be lost
+#   make campaign-walk  random use of the pages in a browser: 200 steps from each of 5 seeds
 #   make clean       remove .venv, node_modules and everything that the tools left behind
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help app test test-all test-rest lint lint-js format bench docs pictures campaign-files campaign-kills \
-	campaign-cluster clean
+	campaign-cluster campaign-walk clean
 
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
@@ -145,6 +146,14 @@ campaign-kills: $(VENV)/.dev
 
 campaign-cluster: $(VENV)/.dev
 	@$(PYTHON) -m tests.campaigns.cluster_kills --seed $(SEED)
+
+# STEPS and SEEDS choose the walks; a failure names the steps that led to it.
+STEPS ?= 200
+SEEDS ?= 0 1 2 3 4
+
+campaign-walk: $(VENV)/.dev
+	@$(PYTHON) -m tests.e2e.browser
+	@WALK_STEPS=$(STEPS) WALK_SEEDS="$(SEEDS)" $(PYTHON) -m pytest tests/e2e/test_random_walk.py
 
 clean:
 	rm -rf $(VENV) node_modules build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -21,13 +21,13 @@ export default [
     },
   },
   {
-    files: ["app/static/{map,trails,filter_charts,colour_scheme}.js"],
+    files: ["app/static/{map,trails,filter_charts,colour_scheme,upload_roles,browser_history}.js"],
     languageOptions: { sourceType: "module" },
     rules: { "no-unused-vars": "error" },
   },
   {
-    files: ["app/static/{trails,report,map_file,colour_scheme}.js"],
-    languageOptions: { globals: readonly("document", "getComputedStyle", "performance", "setTimeout", "window", "ResizeObserver", "ShadowRoot") },
+    files: ["app/static/{trails,report,map_file,colour_scheme,upload_roles,browser_history}.js"],
+    languageOptions: { globals: readonly("MutationObserver", "document", "getComputedStyle", "performance", "setTimeout", "window", "URLSearchParams", "ResizeObserver", "ShadowRoot") },
     rules: { "no-undef": "error" },
   },
   {

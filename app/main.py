@@ -30,6 +30,7 @@ def main() -> None:
     from app.shell.keyboard_sheet import keyboard_button
     from app.shell.sidebar import sidebar
     from app.shell.tour import tour_line
+    from app.shell.upload_roles import upload_roles
     from app.state.session import session
     from lvmcore.errors import LatentboardError
 
@@ -82,6 +83,7 @@ def main() -> None:
         sidebar(polling=page.url_path != "fit")
         keyboard_button()
         colour_scheme()
+        upload_roles()
     server.warm_up()
 
 

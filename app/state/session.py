@@ -165,7 +165,7 @@ class Session:
         self._clear_source()
 
     def sync_address(self) -> None:
-        """Write the open run to the address: a change of page removes the query.
+        """Write the open run to the address: a change of page removes the query, and the view.
 
         A run that came by the address, with a link or a step back, brings its dataset along.
         """
@@ -173,6 +173,8 @@ class Session:
         if run is not None:
             if run != self._last_run:
                 self._clear_source()
+            if not Session.run_id.in_address:
+                self.map_view.forget()
             self.run_id = run
 
     def choose_source(self, source: Source, reading: ReadingChoices | None = None) -> None:

@@ -142,6 +142,19 @@ class KeyedAddressValue(KeyedValue[str, str | None]):
         """The text in the address, else that of a run in the current session."""
         return st.query_params.get(self.parameter) or super().get(owner, default)
 
+    def in_address(self, owner: str) -> str | None:
+        """The text in the address, where it is not the one assigned last, as after a step back.
+
+        None where none was assigned to the run, or where they agree; "" where the address has none.
+        """
+        stored: dict[str, str | None] = st.session_state.get(self.key) or {}
+        text = st.query_params.get(self.parameter) or ""
+        return text if owner in stored and text != (stored[owner] or "") else None
+
+    def forget(self) -> None:
+        """Forget which text was assigned last: the address is one without any."""
+        st.session_state.pop(self.key, None)
+
     def set(self, owner: str, value: str | None) -> None:
         """Assign the text of a run and of the address; None leaves it out of the address."""
         super().set(owner, value)

@@ -19,7 +19,7 @@ from lvmcore.runs import Store
 from tests.e2e.server import Server
 from tests.unit.lvmcore.runs.fitting import ran
 
-__all__ = ["CLEAR", "LIVE", "PATIENCE_MS", "Dashboard", "Growth"]
+__all__ = ["CANVAS", "CLEAR", "LIVE", "PATIENCE_MS", "Dashboard", "Growth"]
 
 #: For what a busy machine may take long to do: a fit, or the first import of torch.
 PATIENCE_MS = 120_000
@@ -78,10 +78,10 @@ _PLOT = """(plot) => {
   };
 }"""
 # A map on a canvas, by its name: it is drawn behind a shadow root.
-_CANVAS = """(name) => [...document.querySelectorAll("*")].map((one) => one.shadowRoot)
+CANVAS = """(name) => [...document.querySelectorAll("*")].map((one) => one.shadowRoot)
     .map((root) => root && root.querySelector(`canvas[aria-label="${name}"]`)).find(Boolean)"""
 _MAP = f"""([name, digest]) => {{
-  const canvas = ({_CANVAS})(name), seen = canvas && canvas.latentboard();
+  const canvas = ({CANVAS})(name), seen = canvas && canvas.latentboard();
   if (!seen || !seen.view || seen.digest === digest) return false;
   canvas.scrollIntoView({{block: "nearest", behavior: "instant"}});
   const {{scene, view, box}} = seen, edge = canvas.getBoundingClientRect();
@@ -471,7 +471,7 @@ class Dashboard:
         self.page.evaluate("() => { delete window.latentboardPlace; }")
         self.page.wait_for_function(
             f"""(name) => {{
-              const canvas = ({_CANVAS})(name), seen = canvas && canvas.latentboard();
+              const canvas = ({CANVAS})(name), seen = canvas && canvas.latentboard();
               if (!seen) return false;
               const box = canvas.getBoundingClientRect(), now = performance.now();
               const place = [seen.digest, box.x, box.y, box.width].join();

@@ -122,6 +122,38 @@ def test_a_zoomed_view_is_saved_undone_by_keys_and_opened_by_its_link(dashboard:
     dashboard.no_traceback()
 
 
+def test_the_buttons_of_the_browser_show_the_views_of_their_addresses(
+    dashboard: Dashboard,
+) -> None:
+    page = dashboard.page
+    run = _fitted(dashboard)
+    dashboard.open(run=run)
+    page.get_by_test_id("stSidebarNav").get_by_role("link", name="Latent").click()
+    seen = [(dashboard.map()["digest"], "")]
+    for name in "bcd":
+        dashboard.settled()
+        page.get_by_role("combobox", name="Colour").click()
+        page.get_by_role("option", name=name, exact=True).click()
+        digest = dashboard.redrawn(seen[-1][0])
+        expect(page).to_have_url(re.compile("view=1[.]"))
+        dashboard.settled()
+        seen.append((digest, name))
+    steps = [*zip([page.go_back] * 3, (2, 1, 0), strict=True), (page.go_forward, 1)]
+    present = 3
+    for step, position in steps:
+        step()
+        expect(page.get_by_role("combobox", name="Colour")).to_have_value(
+            seen[position][1] or "one colour"
+        )
+        dashboard.redrawn(seen[present][0])
+        dashboard.settled()
+        present = position
+    page.go_back()
+    page.go_back()  # all views were left in three steps
+    expect(page.get_by_role("heading", name="Data", exact=True)).to_be_visible()
+    dashboard.no_traceback()
+
+
 def _state(histogram: Locator) -> dict[str, Any]:
     found: dict[str, Any] = histogram.evaluate("(canvas) => canvas.latentboard()")
     return found

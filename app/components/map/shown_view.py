@@ -52,32 +52,42 @@ _ZOOM_DIGITS = 4
 def open_view(fitted_map: FittedMap, options: MapOptions) -> None:
     """Set the widgets of a page that was just opened; those of an open page are left alone.
 
-    They show what the page showed last in this session, or else the view in the address.
+    They show the view in the address, where it is a step back to an earlier one; else what the page
+    showed last in this session; else the view in the address of a link.
     """
     run = fitted_map.run
     if widget_value(map_widget_key(fitted_map, "colour")) is not None:
         return
     view = session.views[run]
-    if view is None:
+    if view is None or session.map_view.in_address(run):
         opened = open_view_text(session.map_view[run] or "", options)
         session.left_out[run] = left_out_sentence(opened)
         view = opened.view
     _apply(fitted_map, view, options, zoom=True)
+    session.map_view[run] = view_text(view, options)[0] or None
 
 
 def record_view(fitted_map: FittedMap, options: MapOptions) -> None:
-    """Record what the drawn controls say, as a step of the history and in the address."""
+    """Record what the drawn controls say, as a step of the history and in the address.
+
+    The address of a step back is left as it is: the browser asks for its view next.
+    """
     run, before = fitted_map.run, session.views[fitted_map.run]
     view = _shown(fitted_map, options)
     session.views[run] = view
     if before is not None and not view.same_choices(before):
         session.left_out[run] = None
-    session.map_view[run] = view_text(view, options)[0] or None
+    if view != before or session.map_view.in_address(run) is None:
+        session.map_view[run] = view_text(view, options)[0] or None
 
 
 def show_view(fitted_map: FittedMap, view: MapView) -> None:
-    """Show another view, for callbacks; it can be undone."""
-    _apply(fitted_map, view, map_options(fitted_map), zoom=True)
+    """Show another view and record it, for callbacks; it can be undone."""
+    run, options = fitted_map.run, map_options(fitted_map)
+    view, _ = available_view(view, options)
+    _apply(fitted_map, view, options, zoom=True)
+    session.views[run] = view
+    session.map_view[run] = view_text(view, options)[0] or None
 
 
 def undo_view(fitted_map: FittedMap) -> None:
@@ -95,6 +105,7 @@ def _show_step(fitted_map: FittedMap, before: MapView | None, view: MapView | No
     if before is not None and view is not None:
         options = map_options(fitted_map)
         _apply(fitted_map, view, options, zoom=view.axes != before.axes)
+        session.left_out[fitted_map.run] = None
 
 
 # ---- widgets ---------------------------------------------------------------------------------

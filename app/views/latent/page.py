@@ -36,6 +36,7 @@ from app.formatting import duration, markdown, number
 from app.report.download import report_download_button
 from app.services import fitted_maps, scores, server
 from app.state.widgets import map_widget_key, widget_key
+from app.views.latent.browser_history import browser_history
 from app.views.latent.column_maps import column_maps_panel
 from app.views.latent.dimension_pairs import dimension_pairs_panel
 from app.views.latent.find_rows import find_rows_panel
@@ -70,6 +71,7 @@ def page() -> None:
         _explore(*opened)
         with line:  # the controls above the map record the view first
             view_controls(opened[1])
+            browser_history(opened[1])
 
 
 def _explore(job: Job, fitted_map: FittedMap) -> None:

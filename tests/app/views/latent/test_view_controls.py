@@ -186,6 +186,43 @@ def test_the_view_is_kept_while_another_page_is_open(open_page: OpenPage, run: s
     assert page.query_params["view"] == text
 
 
+def test_a_step_back_from_another_page_opens_the_view_of_its_address(
+    open_page: OpenPage, run: str
+) -> None:
+    page = open_link(open_page, run, "2,1")
+    box(page, "Colour").set_value("column width").run()
+    page.switch_page(navigation.PAGES["compare"])
+    page.query_params.clear()
+    page.query_params["run"] = run
+    page.run()
+    page.switch_page(navigation.PAGES["latent"])
+    page.query_params["view"] = "2,1"
+    page.run()
+    assert not page.exception
+    assert page.query_params["view"] == "2,1"
+    assert shown(page, run).colour == map_options(opened(run)).new.colour
+    button(page, "Undo").click().run()
+    assert shown(page, run).colour == "column width"
+
+
+def test_the_address_of_a_step_back_is_left_until_the_browser_asks_for_its_view(
+    open_page: OpenPage, run: str
+) -> None:
+    page = open_link(open_page, run, "2,1")
+    box(page, "Colour").set_value("column width").run()
+    coloured = page.query_params["view"]
+    page.query_params["view"] = "2,1"
+    page.run()
+    assert page.query_params["view"] == "2,1"
+    assert shown(page, run).colour == "column width"
+    toggle(page, "Ellipses").set_value(False).run()  # another step than the browser's
+    assert page.query_params["view"] not in ("2,1", coloured)
+    page.query_params.clear()  # the same page again, by the navigation
+    page.run()
+    assert page.query_params["run"] == run
+    assert page.query_params["view"] not in ("2,1", coloured)
+
+
 @pytest.fixture
 def saved(run: str) -> Iterator[str]:
     yield run
@@ -227,7 +264,7 @@ def test_a_view_is_saved_opened_and_deleted(open_page: OpenPage, saved: str) -> 
 
 def test_damaged_views_of_a_run_are_left_out_or_say_so(open_page: OpenPage, saved: str) -> None:
     path = server.store().job_folder(saved).files.views
-    path.write_text('{"a": {"colour": "no such"}, "b": 3, "": {}}')
+    path.write_text('{"a": {"colour": "no such", "tab": "Columns"}, "b": 3, "": {}}')
     page = open_page("latent", run=saved)
     page.session_state[f"latent:{saved}:views"] = True
     page.run()
@@ -235,7 +272,12 @@ def test_damaged_views_of_a_run_are_left_out_or_say_so(open_page: OpenPage, save
     (one,) = [one for one in page.main.button if one.label == "a"]
     assert one.help == "The view was opened without: colour."
     one.click().run()
+    assert page.session_state[f"latent:{saved}:panel"] == "Columns"
     assert "The view was opened without: colour." in texts(page)
+    button(page, "Undo").click().run()
+    assert page.session_state[f"latent:{saved}:panel"] == "Relevance"
+    assert button(page, "Undo").disabled  # the saved view was one step
+    assert "The view was opened without" not in texts(page)
     path.write_text("no JSON")
     assert fitted_maps.saved_views(saved) == ()
 
