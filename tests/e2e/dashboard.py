@@ -488,7 +488,7 @@ class Dashboard:
     def all_rows(self, n: int, name: str = MAP) -> None:
         """Wait until a map has loaded all n rows of a large table."""
         self.page.wait_for_function(
-            f"([name, n]) => ({_CANVAS})(name)?.latentboard()?.allRows === n",
+            f"([name, n]) => ({CANVAS})(name)?.latentboard()?.allRows === n",
             arg=[name, n],
             timeout=PATIENCE_MS,
         )
@@ -497,7 +497,7 @@ class Dashboard:
         """Red, green and blue of a map at a place on the page, without what follows the mouse."""
         found: list[int] = self.page.evaluate(
             f"""([name, x, y]) => {{
-              const canvas = ({_CANVAS})(name), edge = canvas.getBoundingClientRect();
+              const canvas = ({CANVAS})(name), edge = canvas.getBoundingClientRect();
               const base = canvas.parentElement.querySelector("canvas");
               const ratio = base.width / edge.width;
               const at = [(x - edge.x) * ratio, (y - edge.y) * ratio].map(Math.round);
