@@ -221,6 +221,7 @@ def run_description(store: Store, run: str) -> dict[str, Any]:
         "metrics": _metrics(job),
         "notes": json_value(list(job.notes)),
         "users_note": job.note,
+        "users_tags": list(job.tags),
         "relevance_shares": relevance,
         "selections": [one.name for one in store.selections.list(job.id)],
     }

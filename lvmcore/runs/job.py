@@ -289,6 +289,7 @@ class Job:
         has_model: whether there is a fitted model to load.
         name: current display name; by default that of the description.
         note: a user's note.
+        tags: a user's tags.
         attempt: number of the attempt, from 1; it increases whenever the run is restarted or
             resumed from a checkpoint, and later events are deleted.
         earlier: seconds of earlier attempts whose work was kept.
@@ -320,6 +321,7 @@ class Job:
     has_model: bool = False
     name: str = ""
     note: str = ""
+    tags: tuple[str, ...] = ()
     attempt: int = 1
     earlier: float = 0.0
     memory: int | None = None

@@ -157,6 +157,7 @@ class JobFolder:
             has_model=self.files.model.is_file(),
             name=notes.name,
             note=notes.note,
+            tags=notes.tags,
             checkpoint_step=None if place is None else place[0],
             has_parts=self.files.parts.is_dir(),
             branch_step=self.branches.step() if state.status == "done" else None,

@@ -6,7 +6,7 @@ import builtins
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
@@ -366,6 +366,15 @@ class Store:
             DataError: there is no such run, or the note could not be written.
         """
         self._change_notes(id, "note", lambda notes: notes.noted(note))
+
+    def tag(self, id: str, tags: Iterable[str]) -> None:
+        """Replace the tags of a run.
+
+        Raises:
+            ConfigError: a tag is too long, or there are too many.
+            DataError: there is no such run, or the tags could not be written.
+        """
+        self._change_notes(id, "tags", lambda notes: notes.tagged(tags))
 
     def _change_notes(self, id: str, part: str, change: Callable[[JobNotes], JobNotes]) -> None:
         folder = self._jobs.folder(id)

@@ -56,7 +56,7 @@ def test_runs_are_compared_renamed_taken_away_and_deleted(
     dashboard.tick(0)
     expect(page.get_by_role("heading", name="twin")).to_be_visible()
     dashboard.settled()
-    dashboard.button("Name and note").click()
+    dashboard.button("Name, note and tags").click()
     page.get_by_label("Name", exact=True).fill("the <b>first</b>")
     page.get_by_label("Note", exact=True).fill("four steps")
     dashboard.button("Save").click()

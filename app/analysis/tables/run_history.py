@@ -16,6 +16,7 @@ __all__ = [
     "PROGRESS",
     "changed_settings",
     "in_progress",
+    "matching_runs",
     "readable_size",
     "run_names",
     "run_table",
@@ -90,11 +91,13 @@ def run_table(jobs: Sequence[Job], cards: Cards, shares: Mapping[str, float]) ->
     Returns:
         One row per run. Numbers stay numbers, so that the table can be sorted; a value that a run
         does not have is missing. The column PROGRESS exists only if ``shares`` is not empty, those
-        of held-out accuracy, R² and notes only if a run has one, and that of the device only if a
-        run was on a GPU.
+        of held-out accuracy, R², tags and notes only if a run has one, and that of the device only
+        if a run was on a GPU.
     """
-    columns: dict[str, Any] = {
-        "Name": [shortened(job.name, 80) for job in jobs],
+    columns: dict[str, Any] = {"Name": [shortened(job.name, 80) for job in jobs]}
+    if any(job.tags for job in jobs):
+        columns["Tags"] = [list(job.tags) for job in jobs]
+    columns |= {
         "Data": [shortened(job.spec.dataset_name) for job in jobs],
         "Model": [_title(job, cards) for job in jobs],
         "Settings": [changed_settings(job, cards) or "defaults" for job in jobs],
@@ -114,6 +117,34 @@ def run_table(jobs: Sequence[Job], cards: Cards, shares: Mapping[str, float]) ->
     if any(job.note for job in jobs):
         columns["Note"] = [shortened(job.note, 120) for job in jobs]
     return pd.DataFrame(columns)
+
+
+def matching_runs(jobs: Sequence[Job], cards: Cards, text: str, tags: Sequence[str]) -> list[Job]:
+    """The runs that have all words of a text, and all of some tags.
+
+    Args:
+        jobs: the runs.
+        cards: cards of the models, by key.
+        text: words, each a part of a run's name, data, model, settings, status, tags or note;
+            upper and lower case are the same.
+        tags: the tags.
+    """
+    words, wanted = text.casefold().split(), set(tags)
+    found = []
+    for job in jobs:
+        parts = (
+            job.name,
+            job.spec.dataset_name,
+            _title(job, cards),
+            changed_settings(job, cards) or "defaults",
+            _status(job),
+            *job.tags,
+            job.note,
+        )
+        content = "\n".join(parts).casefold()
+        if wanted <= set(job.tags) and all(word in content for word in words):
+            found.append(job)
+    return found
 
 
 def _first_metric(job: Job, keys: Sequence[str]) -> float | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
 from app.analysis.tables import run_history
 from app.analysis.tables.model_cards import ModelCard
 from app.components.empty_states import fit_sample_button
+from app.formatting import count
 from app.services import model_cards, progress, server
 from app.state.session import session
 from app.state.widgets import widget_key, widget_value
@@ -20,6 +21,9 @@ from app.views.runs.storage import storage_panel
 from lvmcore.runs import Job
 
 _MOST_OPEN = 12
+#: Fewest runs that can be filtered.
+_FEWEST_FILTERED = 4
+_FILTER, _TAGS = widget_key("runs", "filter"), widget_key("runs", "filter tags")
 _HEIGHT = 460
 
 
@@ -31,23 +35,52 @@ def page() -> None:
         _empty_state()
     else:
         cards = model_cards.all_cards()
+        _filter_controls(jobs)
         busy = any(map(run_history.in_progress, jobs))
         if busy:
             st.fragment(_table, run_every=EVERY_SECONDS)(cards, _page_state(jobs))
         else:
             _table(cards, None)
-        ticked = [job for job in jobs if job.id in session.selected_runs]
+        ticked = [job for job in _filtered(jobs, cards) if job.id in session.selected_runs]
         if ticked:
             selected_runs_panel(ticked, cards)
         else:
             st.caption(
-                "Select a run to open, rename, export or delete it; select several to compare "
+                "Select a run to open, rename, tag, export or delete it; select several to compare "
                 "their bounds and settings."
             )
         bundle_upload()
     cluster_panel()
     damaged_runs_panel()
     storage_panel(jobs)
+
+
+def _filter_controls(jobs: Sequence[Job]) -> None:
+    """Controls that leave out runs of the table."""
+    if len(jobs) < _FEWEST_FILTERED:
+        return
+    tags = sorted({tag for job in jobs for tag in job.tags}, key=str.casefold)
+    words, chosen = st.columns([1, 2], vertical_alignment="bottom")
+    words.text_input(
+        "Filter",
+        key=_FILTER,
+        placeholder="words of the name, data, model, tags …",
+        help="Shows the runs that have all these words in one of their columns.",
+    )
+    if tags:
+        chosen.pills(
+            "Tags",
+            tags,
+            selection_mode="multi",
+            key=_TAGS,
+            help="Shows the runs that have all these tags.",
+        )
+
+
+def _filtered(jobs: Sequence[Job], cards: Mapping[str, ModelCard]) -> list[Job]:
+    """The runs that the controls leave in the table."""
+    text, tags = widget_value(_FILTER), widget_value(_TAGS)
+    return run_history.matching_runs(jobs, cards, text or "", tags or ())
 
 
 def _page_state(jobs: list[Job]) -> tuple[object, ...]:
@@ -67,6 +100,10 @@ def _table(cards: Mapping[str, ModelCard], drawn: tuple[object, ...] | None) -> 
     jobs = server.store().list()
     if drawn is not None and drawn != _page_state(jobs):
         st.rerun()
+    every, jobs = len(jobs), _filtered(jobs, cards)
+    if not jobs:
+        st.caption(f"None of the {count(every, 'run')} matches the filter.")
+        return
     ids = tuple(job.id for job in jobs)
     # Rows are selected by position, so another list of runs is another table.
     key = widget_key("runs", "table", hash(ids))
@@ -112,6 +149,7 @@ _COLUMNS = {
         "its protocol",
     ),
     "Seconds": st.column_config.NumberColumn(format="%.1f"),
+    "Tags": st.column_config.ListColumn(width=110),
     "When": st.column_config.DatetimeColumn(format="distance"),
 }
 

@@ -1,4 +1,4 @@
-"""Panel of the selected runs: open, rename, compare, export and delete."""
+"""Panel of the selected runs: open, rename, tag, compare, export and delete."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from app.state.session import session
 from app.state.widgets import widget_key
 from lvmcore.errors import LatentboardError
 from lvmcore.runs import Job
-from lvmcore.runs.job_notes import LONGEST_NAME, LONGEST_NOTE
+from lvmcore.runs.job_notes import LONGEST_NAME, LONGEST_NOTE, MOST_TAGS
 
 __all__ = ["EVERY_SECONDS", "selected_runs_panel"]
 
@@ -114,9 +114,9 @@ def _resume_button(job: Job) -> None:
 
 def _rename_form(job: Job) -> None:
     # The key depends on the content, so that the popover closes after a change.
-    key = widget_key("runs", job.id, "about", hash((job.name, job.note)))
+    key = widget_key("runs", job.id, "about", hash((job.name, job.note, job.tags)))
     with (
-        st.popover("Name and note", key=key, width="content"),
+        st.popover("Name, note and tags", key=key, width="content"),
         st.form(f"{key}:form", border=False),
     ):
         name = st.text_input(
@@ -133,10 +133,22 @@ def _rename_form(job: Job) -> None:
             key=f"{key}:note",
             help="A note that is saved with the run and shown in its report.",
         )
-        if st.form_submit_button("Save", type="primary", help="Saves the name and the note."):
+        known = {tag for run in server.store().list() for tag in run.tags}
+        tags = st.multiselect(
+            "Tags",
+            sorted(known, key=str.casefold),
+            job.tags,
+            accept_new_options=True,
+            max_selections=MOST_TAGS,
+            key=f"{key}:tags",
+            placeholder="Choose or type a tag",
+            help="Words by which the table of runs can be filtered.",
+        )
+        if st.form_submit_button("Save", type="primary", help="Saves name, note and tags."):
             try:
                 server.store().rename(job.id, name)
                 server.store().annotate(job.id, note)
+                server.store().tag(job.id, tags)
             except LatentboardError as error:
                 st.error(markdown(error))
             else:

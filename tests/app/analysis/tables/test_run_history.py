@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -115,3 +116,28 @@ def test_the_curves_of_several_runs_keep_their_own_points_and_looks() -> None:
 def test_a_single_point_is_drawn_as_one() -> None:
     options = live_charts.overlay_chart({"one": steps(1, 0.0), "more": steps(4, 0.0)})
     assert [line["showSymbol"] for line in options["series"]] == [True, False]
+
+
+def test_runs_match_by_words_of_every_column_and_by_tags(cards: run_history.Cards) -> None:
+    runs = [
+        replace(job(1, name="First try"), tags=("paper", "old"), note="too few steps"),
+        replace(job(2, "ppca", name="second"), tags=("paper",)),
+        job(3, n_inducing=30, name="third"),
+    ]
+
+    def matching(text: str, *tags: str) -> list[str]:
+        return [one.name for one in run_history.matching_runs(runs, cards, text, tags)]
+
+    assert matching("") == ["First try", "second", "third"]
+    assert matching("  FIRST ") == ["First try"]
+    assert matching("probabilistic") == ["second"]
+    assert matching("toy ldgd") == ["First try", "third"]
+    assert matching("inducing 30") == ["third"]
+    assert matching("few") == ["First try"]
+    assert matching("defaults paper") == ["First try", "second"]
+    assert matching("", "paper") == ["First try", "second"]
+    assert matching("", "paper", "old") == ["First try"]
+    assert matching("second", "old") == []
+    table = run_history.run_table(runs, cards, {})
+    assert table["Tags"].tolist() == [["paper", "old"], ["paper"], []]
+    assert "Tags" not in run_history.run_table(runs[2:], cards, {})

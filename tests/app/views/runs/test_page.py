@@ -282,3 +282,24 @@ def test_the_files_are_what_they_say(store: Store, three: list[str]) -> None:
     for form, start in (("png", b"\x89PNG"), ("svg", b"<?xml")):
         content = run_exports.map_file(three[0], (1, 0), form, sd_behind=True)  # type: ignore[arg-type]
         assert content.startswith(start)
+
+
+def test_the_table_is_filtered_by_words_and_tags(
+    store: Store, toy: Dataset, three: list[str], open_page: OpenPage
+) -> None:
+    assert not [one for one in open_page("runs").text_input if one.label == "Filter"]
+    run = ran(store, toy, "pca", "fourth", n_components=2)
+    store.tag(three[0], ["first look"])
+    page = tick(open_page("runs"), three[0], run)
+    shown = [list(tags) for tags in page.main.dataframe[0].value["Tags"]]
+    assert shown == [[], [], [], ["first look"]]
+    (words,) = [one for one in page.text_input if one.label == "Filter"]
+    words.set_value("twin").run()
+    assert page.main.dataframe[0].value["Name"].tolist() == ["twin", "twin"]
+    assert page.header[0].value == "twin"  # the other selected run is not shown
+    (tags,) = [one for one in page.button_group if one.label == "Tags"]
+    tags.set_value(["first look"]).run()
+    assert page.main.dataframe[0].value["Name"].tolist() == ["twin"]
+    words.set_value("fourth").run()
+    assert not page.exception
+    assert "None of the 4 runs matches the filter." in said(page)

@@ -8,7 +8,7 @@ import pytest
 from lvmcore.data import Dataset
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.runs import JobSpec, Store
-from lvmcore.runs.job_notes import LONGEST_NAME, LONGEST_NOTE
+from lvmcore.runs.job_notes import LONGEST_NAME, LONGEST_NOTE, LONGEST_TAG, MOST_TAGS
 from tests.unit.lvmcore.conftest import Submit
 from tests.unit.lvmcore.runs.test_store import mark_running
 
@@ -51,11 +51,30 @@ def test_names_and_notes_without_end_are_refused(store: Store) -> None:
             change("0" * 32, "x")
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"name": 3, "note": null}'])
+def test_a_run_has_tags_beside_its_name_and_note(store: Store) -> None:
+    name = store.submit(SPEC)
+    assert store.get(name).tags == ()
+    store.annotate(name, "keep")
+    store.tag(name, [" for the\n paper ", "", "old", "for the paper", "Old"])
+    store.rename(name, "other")
+    job = Store(store.home).get(name)
+    assert (job.name, job.note, job.tags) == ("other", "keep", ("for the paper", "old", "Old"))
+    with pytest.raises(ConfigError, match="has 41 characters: expected at most 40"):
+        store.tag(name, ["x" * (LONGEST_TAG + 1)])
+    with pytest.raises(ConfigError, match="has 21 tags: expected at most 20"):
+        store.tag(name, [str(i) for i in range(MOST_TAGS + 1)])
+    assert store.list()[0].tags == ("for the paper", "old", "Old")
+    store.tag(name, [])
+    assert store.get(name).tags == ()
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", '{"name": 3, "note": null, "tags": "a"}', '{"tags": [1, null]}']
+)
 def test_a_damaged_name_hides_no_run(store: Store, content: str) -> None:
     name = store.submit(SPEC)
     (store.job_folder(name).path / "about.json").write_text(content)
-    assert [(job.name, job.note) for job in store.list()] == [("ppca on toy", "")]
+    assert [(job.name, job.note, job.tags) for job in store.list()] == [("ppca on toy", "", ())]
 
 
 def files(folder: Path) -> int:

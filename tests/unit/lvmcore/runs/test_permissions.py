@@ -119,6 +119,7 @@ def test_every_change_of_a_store_that_cannot_be_written_is_refused_with_a_senten
     changes = {
         "rename": lambda: store.rename(run, "named"),
         "annotate": lambda: store.annotate(run, "a note"),
+        "tag": lambda: store.tag(run, ["a tag"]),
         "select": lambda: store.selections.save(run, SavedSelection("some", {"rows": [1]})),
         "view": lambda: store.views.save(run, SavedView("some", {"colour": "label"})),
         "submit": lambda: store.submit(store.get(run).spec),
