@@ -1,5 +1,6 @@
 """Pages that everybody can use: what axe-core says of each of them, light and dark."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -8,8 +9,6 @@ from playwright.sync_api import Page
 
 from lvmcore.data import load_sample
 from tests.e2e.dashboard import SCHEMES, Dashboard
-
-pytestmark = pytest.mark.timeout(600)
 
 PATHS = (
     "",
@@ -58,21 +57,22 @@ def lasting_violations(page: Page) -> set[str]:
     return found
 
 
-def _of_all(dashboard: Dashboard, run: str | None) -> list[str]:
+def _of_all(dashboard: Dashboard, run: str | None, schemes: Sequence[str]) -> list[str]:
     page, found = dashboard.page, []
     for path in PATHS:
         dashboard.open(path, run=run)
         dashboard.settled()
-        for scheme in SCHEMES:
+        for scheme in schemes:
             dashboard.in_scheme(scheme)
             found += [f"{path or 'data'}, {scheme}: {one}" for one in lasting_violations(page)]
     return found
 
 
 def test_no_page_keeps_anybody_out(dashboard: Dashboard) -> None:
-    assert _of_all(dashboard, None) == []
+    """The colours of pages without a run are a part of those of the others."""
+    assert _of_all(dashboard, None, SCHEMES[:1]) == []
 
 
 def test_no_page_of_a_fit_keeps_anybody_out(dashboard: Dashboard) -> None:
     run = dashboard.fitted(load_sample("iris").dataset(label="species"), "ldgd", max_iter=40)
-    assert _of_all(dashboard, run) == []
+    assert _of_all(dashboard, run, SCHEMES) == []
