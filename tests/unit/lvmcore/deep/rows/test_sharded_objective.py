@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from lvmcore.deep.rows.sharded_objective import ShardedSVGPObjective
 from lvmcore.distributed.choice import chosen_shards
 from lvmcore.errors import ConfigError
 from lvmcore.results import FitStep
+from lvmcore.training import adam
 from lvmcore.training.checkpoint import Checkpoint
 from tests.unit.lvmcore.gp.rows.shards_here import use_shards_here
 
@@ -115,6 +116,19 @@ def fitted(kind: str, **how: Any) -> Any:
     return model._fit_from(X.numpy(), target, **how)
 
 
+@pytest.fixture
+def insensitive_adam() -> Iterator[None]:
+    """A larger ε, below which gradients have no full step.
+
+    At the prior the gradient by the inducing inputs is 0 but for rounding, some 1e-8. With the
+    usual ε Adam makes a step of it that depends on the order of sums, and the first bounds, of a
+    small noise, differ by per cents.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(adam, "EPSILON", 1e-2)
+        yield
+
+
 def bounds(model: Any) -> np.ndarray:
     return np.array([step.objective for step in model.history_])
 
@@ -125,6 +139,7 @@ def predictions(model: Any) -> np.ndarray:
     return np.asarray(found)
 
 
+@pytest.mark.usefixtures("insensitive_adam")
 @pytest.mark.parametrize("kind", MODELS)
 def test_a_fit_over_processes_ends_as_that_of_one(kind: str) -> None:
     one = fitted(kind)
@@ -136,6 +151,7 @@ def test_a_fit_over_processes_ends_as_that_of_one(kind: str) -> None:
     np.testing.assert_allclose(predictions(other), predictions(one), atol=1e-4)
 
 
+@pytest.mark.usefixtures("insensitive_adam")
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize(("first", "second"), [(1, 0), (0, 2), (2, 1)])
 def test_a_fit_goes_on_with_another_number_of_shards(
