@@ -95,7 +95,8 @@ def test_a_damaged_run_of_a_target_says_so(
     with store.own(spec) as folder:
         run_job(folder, lambda: dataset, lambda: None)
         run = folder.path.name
-    assert store.get(run).has_model
+    job = store.get(run)
+    assert job.has_model, f"{job.status}: {job.message} {job.error}"
     copies = damage_copies(store.home / "jobs", run, list(TARGET_DAMAGES))
     page = open_page("predict", run=run)
     assert "damaged" not in shown(page, "predict")

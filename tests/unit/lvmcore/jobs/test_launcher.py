@@ -250,6 +250,7 @@ def test_a_server_that_dies_takes_its_workers_along(
         server.kill()
         server.wait()
     until(lambda: not any(_alive(worker) for worker in workers), "the end of the workers")
+    until(lambda: store.get(name).status != "running", "the end of the run")
     job = store.get(name)
     assert (job.status, job.has_model) == ("interrupted", True)
     assert store.load_model(name).embedding_.mean.shape[1] == 5
