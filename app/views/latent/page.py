@@ -71,7 +71,7 @@ def page() -> None:
         _explore(*opened)
         with line:  # the controls above the map record the view first
             view_controls(opened[1])
-            browser_history(opened[1])
+        browser_history(opened[1])  # below the page: it shows nothing, and would take its width
 
 
 def _explore(job: Job, fitted_map: FittedMap) -> None:
