@@ -492,6 +492,7 @@ function createMap(parent) {
     if (another) opening = ranges;
     if (another && width) applyOpening();
     loadDensity(scene);
+    if (another) allRows = null; // those of another map
     showAllRows(scene);
     tooltip.hidden = true;
     drawLegend(legend, scene.legend, hidden, draw);

@@ -155,6 +155,8 @@ def row_appearance(
 def posterior_sd(variance: FloatArray, view: View) -> FloatArray:
     """Posterior sd of rows on the map, (det S)^(1/4) of their covariances S there, [N].
 
+    In latent units; it is the radius of the circle with the area of the ellipse of one sd.
+
     Args:
         variance: latent variances, [N, Q].
         view: the axes of the map; on a map of one dimension, its sd.
