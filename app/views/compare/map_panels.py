@@ -132,10 +132,11 @@ def _map(
     )
     layer = DensityLayer()
     if len(shown) < N:
+        numbered = np.array_equal(aligned.row_positions, np.arange(N))
         every = AllRows(
             aligned.points,
             group_of_rows(colouring, aligned.row_positions),
-            number=aligned.row_positions,
+            number=None if numbered else aligned.row_positions,
             selected=None if chosen is None else chosen[aligned.row_positions],
             names=row_names(full_dataset),
         )

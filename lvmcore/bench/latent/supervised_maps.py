@@ -59,7 +59,7 @@ LDGD_STEPS, LDGD_M, TIMED_SEEDS = 300, 25, 3
 
 
 @dataclass(frozen=True)
-class FoldAccuracies:
+class SupervisedMapScores:
     """Scores of the model's classes, and accuracy of the nearest row on the map, one a fold."""
 
     own: list[ClassificationScores] = field(default_factory=list)
@@ -133,9 +133,9 @@ def _gplvm_errors() -> BenchmarkRow:
 
 
 @cache
-def _cross_validate(name: str, folds: int) -> FoldAccuracies:
+def _cross_validate(name: str, folds: int) -> SupervisedMapScores:
     X, y = _load()
-    scores = FoldAccuracies()
+    scores = SupervisedMapScores()
     splits = StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(X, y)
     for _, (train, test) in zip(range(folds), splits, strict=False):
         model = _model(name).fit(X[train], y[train])
