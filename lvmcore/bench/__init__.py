@@ -55,9 +55,9 @@ def _ldgd(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
 
 
 def _map_methods(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
-    from lvmcore.bench.random_features import map_methods
+    from lvmcore.bench.random_features import map_methods, picture_methods
 
-    return map_methods.rows(options)
+    return chain(map_methods.rows(options), picture_methods.rows(options))
 
 
 def _maps(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:

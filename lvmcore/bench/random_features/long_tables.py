@@ -17,6 +17,7 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lvmcore.base.table_size import TableSize
 from lvmcore.bench.harness.report import BenchmarkRow, Options
@@ -25,7 +26,7 @@ from lvmcore.metrics.scores import knn_accuracy
 from lvmcore.models.latent.srflvm import SRFLVM
 from lvmcore.random_features.construction import BATCH
 
-__all__ = ["growth_exponent", "rows"]
+__all__ = ["CIFAR", "MNIST", "PictureSet", "growth_exponent", "load_pictures", "rows"]
 
 
 SEEDS = range(5)
@@ -89,7 +90,7 @@ def rows(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
 
 
 @dataclass(frozen=True)
-class _Pictures:
+class PictureSet:
     """A set of pictures.
 
     Attributes:
@@ -113,10 +114,10 @@ class _Pictures:
     classes: tuple[int, ...] = ()
 
 
-MNIST = _Pictures("mnist", "MNIST, 70 000 rows", 70_000, 784, PAPER)
+MNIST = PictureSet("mnist", "MNIST, 70 000 rows", 70_000, 784, PAPER)
 # By itself a step takes all of up to 10 000 rows.
 CIFAR = {
-    5: _Pictures(
+    5: PictureSet(
         "cifar10_grey20",
         "CIFAR-10, grey, five classes, 5000 rows",
         5000,
@@ -126,7 +127,7 @@ CIFAR = {
         batch_size=BATCH,
         classes=(1, 2, 3, 4, 5),
     ),
-    10: _Pictures(
+    10: PictureSet(
         "cifar10_grey20",
         "CIFAR-10, grey, ten classes, 10 000 rows",
         10_000,
@@ -153,7 +154,7 @@ class _PictureFit:
     transform: float
 
 
-def _model(pictures: _Pictures, seed: int) -> SRFLVM:
+def _model(pictures: PictureSet, seed: int) -> SRFLVM:
     size = TableSize(n_rows=pictures.n_rows, n_columns=pictures.n_columns)
     advised = SRFLVM.suggest(size)
     return SRFLVM(
@@ -165,14 +166,23 @@ def _model(pictures: _Pictures, seed: int) -> SRFLVM:
     )
 
 
-@cache
-def _fit(pictures: _Pictures, seed: int) -> _PictureFit:
+def load_pictures(pictures: PictureSet) -> tuple[NDArray[np.float32], NDArray[np.generic]]:
+    """Grey levels from 0 to 255, [N, D] in single precision, and the class of each picture.
+
+    Args:
+        pictures: which set.
+    """
     images, classes = load_paper_images(pictures.name)
     assert classes is not None
     if pictures.classes:
         taken = np.isin(classes, pictures.classes)
         images, classes = images[taken], classes[taken]
-    X = images.reshape(len(images), -1).astype(np.float32)
+    return images.reshape(len(images), -1).astype(np.float32), classes
+
+
+@cache
+def _fit(pictures: PictureSet, seed: int) -> _PictureFit:
+    X, classes = load_pictures(pictures)
     start = time.perf_counter()
     model = _model(pictures, seed).fit(X)
     fitted = time.perf_counter()
@@ -182,7 +192,7 @@ def _fit(pictures: _Pictures, seed: int) -> _PictureFit:
     return _PictureFit(accuracy, fitted - start, placed - fitted)
 
 
-def _settings(pictures: _Pictures) -> dict[str, object]:
+def _settings(pictures: PictureSet) -> dict[str, object]:
     own = _model(pictures, SEEDS[0]).get_params()
     facts = {"data": pictures.name, "rows": pictures.n_rows, "folds": 5, "seeds": len(SEEDS)}
     return {**facts, **own}
@@ -196,7 +206,7 @@ def _cifar_accuracy(classes: int, k: int) -> BenchmarkRow:
     return _accuracy_row(CIFAR[classes], k)
 
 
-def _accuracy_row(pictures: _Pictures, k: int) -> BenchmarkRow:
+def _accuracy_row(pictures: PictureSet, k: int) -> BenchmarkRow:
     ours, vae = pictures.paper[NEIGHBOURS.index(k)]
     found = [_fit(pictures, seed).accuracy[k] for seed in SEEDS]
     return BenchmarkRow(
@@ -217,7 +227,7 @@ def _cifar_seconds(classes: int) -> BenchmarkRow:
     return _seconds_row(CIFAR[classes])
 
 
-def _seconds_row(pictures: _Pictures) -> BenchmarkRow:
+def _seconds_row(pictures: PictureSet) -> BenchmarkRow:
     found = [_fit(pictures, seed) for seed in SEEDS]
     placing = statistics.median(one.transform for one in found)
     return BenchmarkRow(

@@ -23,7 +23,7 @@ from lvmcore.models.latent.pca import ProbabilisticPCA
 from lvmcore.models.latent.srflvm import SRFLVM
 from lvmcore.numerics.array_types import FloatArray
 
-__all__ = ["rows"]
+__all__ = ["load_pixels", "rows"]
 
 Mask = NDArray[np.bool_]
 
@@ -48,8 +48,14 @@ def rows(options: Options) -> Iterator[Callable[[], BenchmarkRow]]:
 
 
 @cache
-def _load_pixels(data: str, share: float, seed: int) -> tuple[FloatArray, Mask]:
-    """Pixels, and the mask of the hidden ones, [N, D] each."""
+def load_pixels(data: str, share: float, seed: int) -> tuple[FloatArray, Mask]:
+    """Pixels in [0, 1], and the mask of the hidden ones, [N, D] each.
+
+    Args:
+        data: name of the pictures.
+        share: of the pixels that are hidden.
+        seed: of the draw of the mask.
+    """
     images, _ = load_paper_images(data)
     X = images.reshape(len(images), -1) / 255
     return X, hidden_mask(X.shape, share, blocks=False, seed=seed)
@@ -58,7 +64,7 @@ def _load_pixels(data: str, share: float, seed: int) -> tuple[FloatArray, Mask]:
 @cache
 def _srflvm_scores(data: str, share: float, n_components: int, seed: int) -> tuple[float, float]:
     """The mean square error, and the coverage of the 90 % intervals of hidden cells."""
-    X, hidden = _load_pixels(data, share, seed)
+    X, hidden = load_pixels(data, share, seed)
     model = SRFLVM(n_components=n_components, random_state=seed)
     if not share:
         return _mse(X, _decode_linear(model, X)), float("nan")
@@ -71,7 +77,7 @@ def _srflvm_scores(data: str, share: float, n_components: int, seed: int) -> tup
 @cache
 def _baseline_errors(data: str, share: float, n_components: int, seed: int) -> dict[str, float]:
     """Errors of the baselines."""
-    X, hidden = _load_pixels(data, share, seed)
+    X, hidden = load_pixels(data, share, seed)
     linear = ProbabilisticPCA(n_components=n_components)
     if not share:
         means = np.broadcast_to(X.mean(axis=0), X.shape)
