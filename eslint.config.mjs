@@ -1,4 +1,4 @@
-// Rules for the scripts in app/static. Types and undeclared names are TypeScript's to check, but it
+// Rules for the scripts in app/static and lvmcore/notebook. Types and undeclared names are TypeScript's to check, but it
 // sees the scripts of the map as global, so what the other two may use of them is listed here.
 import js from "@eslint/js";
 
@@ -21,13 +21,13 @@ export default [
     },
   },
   {
-    files: ["app/static/{map,trails,filter_charts,colour_scheme,upload_roles,browser_history}.js"],
+    files: ["app/static/{map,trails,filter_charts,colour_scheme,upload_roles,browser_history}.js", "lvmcore/notebook/*.js"],
     languageOptions: { sourceType: "module" },
     rules: { "no-unused-vars": "error" },
   },
   {
-    files: ["app/static/{trails,report,map_file,colour_scheme,upload_roles,browser_history}.js"],
-    languageOptions: { globals: readonly("MutationObserver", "document", "getComputedStyle", "performance", "setTimeout", "window", "URLSearchParams", "ResizeObserver", "ShadowRoot") },
+    files: ["app/static/{trails,report,map_file,colour_scheme,upload_roles,browser_history}.js", "lvmcore/notebook/*.js"],
+    languageOptions: { globals: readonly("MutationObserver", "document", "getComputedStyle", "performance", "requestAnimationFrame", "setTimeout", "window", "URLSearchParams", "ResizeObserver", "ShadowRoot") },
     rules: { "no-undef": "error" },
   },
   {
