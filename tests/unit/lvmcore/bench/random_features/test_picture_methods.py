@@ -11,12 +11,11 @@ from lvmcore.models import MODELS
 
 
 @pytest.fixture
-def methods(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+def methods() -> Iterator[ModuleType]:
     from lvmcore.bench.random_features import picture_methods
 
     picture_methods._accuracies.cache_clear()
     picture_methods._pixel_error.cache_clear()
-    monkeypatch.setattr(picture_methods, "SEEDS", range(2))
     yield picture_methods
     picture_methods._accuracies.cache_clear()
     picture_methods._pixel_error.cache_clear()
@@ -44,7 +43,7 @@ def test_the_accuracy_of_a_map(methods: ModuleType, monkeypatch: pytest.MonkeyPa
     row = methods._accuracy("isomap", "fd-cifar", 2)
     assert row.value == 1
     assert row.reference.startswith("paper 0.270")
-    assert row.settings["seeds"] == 2
+    assert row.settings["model"] == "isomap"
 
 
 def test_the_error_of_hidden_pixels(methods: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
