@@ -1,7 +1,8 @@
 """Pictures of the SRFLVM paper by the methods that it compares with: its tables IV and V.
 
 Table IV: accuracy of k neighbours on the two-dimensional map, stratified 5-fold, of the pictures of
-``long_tables``, at the suggested settings, one seed; no map uses labels. Isomap has a matrix of all distances
+``long_tables``, at the suggested settings, one seed; no map uses labels. Isomap has a matrix of
+all distances
 and is not fitted to the 70 000 rows of MNIST. Table V: mean square error of pixels in [0, 1] that
 were hidden from the fit, as in ``pixels``; with none hidden, of the reconstruction.
 """
