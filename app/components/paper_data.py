@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import streamlit as st
 
 from app.formatting import file_size, markdown
@@ -88,7 +90,10 @@ def _fetch_button(name: str, key: str) -> None:
             st.error(markdown(error))
             # an address in Markdown is not one that can be copied
             addresses = [dataset.address(file) for file in dataset.files]
-            height = _ADDRESSES if len(addresses) > 4 else "content"
-            st.code("\n".join(addresses), language=None, height=height)
+            st.code("\n".join(addresses), language=None, height=_height(len(addresses)))
     else:
         st.rerun()
+
+
+def _height(addresses: int) -> int | Literal["content"]:
+    return _ADDRESSES if addresses > 4 else "content"
