@@ -10,6 +10,7 @@ __all__ = [
     "count",
     "distinct_titles",
     "duration",
+    "file_size",
     "grouped",
     "listed",
     "markdown",
@@ -109,6 +110,11 @@ def duration(seconds: float | None) -> str:
     if total < 3600:
         return f"{total // 60} min {total % 60:02d} s"
     return f"{total // 3600} h {total % 3600 // 60:02d} min"
+
+
+def file_size(count: int) -> str:
+    """Size of a file in kB or MB: "9 kB", "11.6 MB"."""
+    return f"{count / 1e6:.1f} MB" if count > 999_499 else f"{max(1, round(count / 1e3))} kB"
 
 
 def size(count: int) -> str:

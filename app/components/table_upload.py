@@ -11,6 +11,7 @@ import streamlit as st
 
 from app.components import current_dataset
 from app.components.anndata_upload import holds_matrices, matrix_form
+from app.components.paper_data import choose_paper_data
 from app.formatting import markdown, shortened
 from app.services import tables
 from app.state import choices
@@ -63,13 +64,15 @@ HEADERS: dict[str, int | bool | tuple[int, ...]] = {
 }
 _WORKBOOKS = (".xlsx", ".xlsm")
 _FIXED = (".parquet", ".pq", ".npz", ".h5ad", ".h5ad.gz")
+#: The format of a table that was not read from one file.
+_NO_FILE = "frame"
 #: Formats without header and delimiters.
 _RECORDS = ("jsonl", "json")
 
 
 def choose_table() -> None:
-    """Draw the uploader and the choice of a sample."""
-    file, sample = st.columns([2, 1], gap="medium")
+    """Draw the uploader, and the choice of a sample or of a dataset of the papers."""
+    file, sample = st.columns([3, 2], gap="medium")
     with file:
         st.file_uploader(
             FORMATS,
@@ -78,13 +81,17 @@ def choose_table() -> None:
             on_change=_handle_upload,
             help="A table in any of these formats; the detected format can be changed.",
         )
-    with sample:
+    with sample, st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         titles = tables.sample_titles()
         current = session.source
         keys = list(titles)
         if current is None and not current_dataset.uses_run_data():
             current = choices.SampleChoice(choices.DEFAULT_SAMPLE)
-        index = keys.index(current.key) if isinstance(current, choices.SampleChoice) else None
+        index = (
+            keys.index(current.key)
+            if isinstance(current, choices.SampleChoice) and current.key in keys
+            else None
+        )
         st.selectbox(
             "Or a sample",
             keys,
@@ -96,6 +103,7 @@ def choose_table() -> None:
             args=(f"{_SAMPLE}:{index}",),
             help="Small tables of the dashboard.",
         )
+        choose_paper_data()
 
 
 def choose_files(page: str, on_choice: Callable[[FileSource, ReadingChoices], None]) -> None:
@@ -165,7 +173,7 @@ def detected_format(table: Table) -> None:
     """Draw the detected format of a table."""
     detected = table.detected
     rows: dict[str, str | None] = {
-        "Format": detected.format,
+        "Format": None if detected.format == _NO_FILE else detected.format,
         "Matrix" if holds_matrices(table) else "Sheet": _sheet_text(table),
         "Delimiter": _name(detected.delimiter, DELIMITERS),
         "Encoding": detected.encoding,
@@ -175,7 +183,8 @@ def detected_format(table: Table) -> None:
         "Missing": ", ".join(marker or "empty cell" for marker in detected.missing) or None,
     }
     facts = [(name, shortened(value, 60)) for name, value in rows.items() if value is not None]
-    st.html(render("facts.html", facts=facts))
+    if facts:
+        st.html(render("facts.html", facts=facts))
 
 
 def _name(mark: str | None, names: dict[str, str]) -> str | None:

@@ -14,7 +14,7 @@ from app.analysis.papers.partial_tables import partial_table
 from app.analysis.tables import column_profiles
 from app.analysis.tables.column_profiles import ColumnProfile, MissingCells
 from app.analysis.tables.histograms import small_histogram
-from app.formatting import shortened
+from app.formatting import count, file_size, shortened
 from app.services.caching import HashFunctions, cached
 from app.state.choices import (
     DEFAULT_SAMPLE,
@@ -41,7 +41,8 @@ from lvmcore.data import (
     samples,
 )
 from lvmcore.data.readers.sandbox import read_files_sandboxed
-from lvmcore.data.samples.paper_datasets import has_paper
+from lvmcore.data.samples.paper_datasets import has_paper, paper_datasets
+from lvmcore.data.samples.public_datasets import public_dataset, public_names
 from lvmcore.data.table_files import file_stamp, files_name
 from lvmcore.data.transforms import MAX_LEVELS, levels
 from lvmcore.errors import DataError
@@ -58,6 +59,7 @@ __all__ = [
     "missing_cells",
     "offers_files",
     "paper_table",
+    "paper_titles",
     "proposed_likelihoods",
     "proposed_roles",
     "row_colouring",
@@ -80,9 +82,24 @@ def sample_titles() -> dict[str, str]:
     return {key: f"{sample.title} ({sample.rows} rows)" for key, sample in samples().items()}
 
 
+def paper_titles() -> dict[str, str]:
+    """Titles of the papers' datasets by name: those on this machine, then those to fetch."""
+    known = paper_datasets().values()
+    here = {
+        one.name: f"{one.title} ({count(one.rows, 'row')})" for one in known if has_paper(one.name)
+    }
+    elsewhere = {
+        one.name: f"{one.title} ({count(one.rows, 'row')}), "
+        f"{file_size(public_dataset(one.name).bytes)} to fetch"
+        for one in known
+        if one.name in public_names() and one.name not in here
+    }
+    return here | elsewhere
+
+
 def sample_description(key: str) -> str:
-    """Description of a sample, one line."""
-    return samples()[key].about
+    """Description of a sample or of a dataset of the papers, one line."""
+    return samples()[key].about if key in samples() else paper_datasets()[key].about
 
 
 def table(source: Source, reading: ReadingChoices) -> Table:
@@ -92,7 +109,7 @@ def table(source: Source, reading: ReadingChoices) -> Table:
         DataError: the file cannot be read with these options.
     """
     if isinstance(source, SampleChoice):
-        return _sample(source.key)
+        return _sample(source.key) if source.key in samples() else _paper_table(source.key)
     if isinstance(source, FilesChoice):
         return _registered(source, reading)
     return _uploaded(source, reading)

@@ -10,10 +10,10 @@ DEFAULT_SAMPLE = "wine"
 
 @dataclass(frozen=True)
 class SampleChoice:
-    """A bundled sample.
+    """A bundled sample, or a dataset of the papers.
 
     Attributes:
-        key: its key in ``lvmcore.data.samples()``.
+        key: its key in ``lvmcore.data.samples()``, or its name in ``lvmcore.data.paper_names()``.
     """
 
     key: str

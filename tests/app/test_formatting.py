@@ -92,6 +92,20 @@ def test_sizes_are_in_gigabytes(count: int, shown: str) -> None:
     assert formatting.size(count) == shown
 
 
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [
+        (12, "1 kB"),
+        (8994, "9 kB"),
+        (999_499, "999 kB"),
+        (999_500, "1.0 MB"),
+        (25_593_069, "25.6 MB"),
+    ],
+)
+def test_files_are_in_kilobytes_or_megabytes(count: int, shown: str) -> None:
+    assert formatting.file_size(count) == shown
+
+
 def test_equal_texts_of_a_selector_are_told_apart() -> None:
     texts = ["run · done", "run · done", "other", "run · done (2)", "run · done"]
     told = formatting.distinct_titles(texts)

@@ -1,11 +1,13 @@
 """The Papers page in a browser: a table fetched, its fit pressed, and the paper's figure met."""
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 from app.analysis.papers.catalogue import PaperRow, PaperTable, papers
 from lvmcore.data.samples.paper_datasets import VARIABLE
@@ -61,6 +63,25 @@ def test_oil_flow_is_fetched_fitted_and_scored_as_in_the_paper(
         assert time.monotonic() < deadline, "the labels were not scored"
         time.sleep(0.2)
     assert scores[0].metrics["held_out_accuracy"].value >= PAPER - ERROR
+
+
+@pytest.mark.usefixtures("mirror")
+def test_montreal_is_fetched_on_the_data_page_and_opens_like_a_sample(
+    request: pytest.FixtureRequest,
+) -> None:
+    dashboard: Dashboard = request.getfixturevalue("dashboard")  # after the server of files
+    dashboard.open()
+    dashboard.button("From the papers").click()
+    dashboard.page.get_by_role("combobox", name="Dataset").click()
+    dashboard.page.get_by_role("option", name="Montreal (319 rows), 26 kB to fetch").click()
+    dashboard.button("Fetch the data (26 kB)").click()
+    dashboard.says("319 rows, 8 features, label with 4 classes")
+    expect(dashboard.page.get_by_role("combobox", name="Dataset")).to_have_count(0)  # folded
+    dashboard.button("From the papers").click()
+    expect(dashboard.page.get_by_role("combobox", name="Dataset")).to_have_value(
+        re.compile("Montreal")
+    )
+    dashboard.no_traceback()
 
 
 def _quick_row(paper: str, title: str, position: int) -> tuple[PaperTable, PaperRow]:

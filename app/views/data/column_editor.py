@@ -34,6 +34,7 @@ _SEVERAL = 3
 def column_table(table: Table, roles: RoleChoices, histograms: list[list[float]]) -> pd.DataFrame:
     """The table of the editor, one row per column."""
     features = set(roles.features)
+    reasons = column_roles.likelihood_reasons(table)
     return pd.DataFrame(
         {
             _FEATURE: [column.name in features for column in table.columns],
@@ -45,7 +46,7 @@ def column_table(table: Table, roles: RoleChoices, histograms: list[list[float]]
             "Distinct": [column.distinct for column in table.columns],
             "Values": histograms,
             "Why": [
-                f"{column.reason} {column_roles.likelihood_reason(table, column.name)}".strip()
+                f"{column.reason} {reasons.get(column.name, '')}".strip()
                 for column in table.columns
             ],
         }

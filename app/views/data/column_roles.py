@@ -32,7 +32,7 @@ __all__ = [
     "columns_left_out",
     "counts",
     "learned_as_log1p",
-    "likelihood_reason",
+    "likelihood_reasons",
     "likelihoods",
     "may_be_feature",
     "ordinal_columns",
@@ -235,12 +235,12 @@ def ordinal_columns(table: Table, roles: RoleChoices) -> list[str]:
     return [column.name for column, title in titles if title == LIKELIHOOD_TITLES["ordinal"]]
 
 
-def likelihood_reason(table: Table, name: str) -> str:
-    """Why a likelihood is proposed for a column, a sentence; "" for none."""
-    found = tables.proposed_likelihoods(table).get(name)
-    if found is None:
-        return ""
-    return f"{LIKELIHOOD_TITLES[found.name]}: {found.reason}."
+def likelihood_reasons(table: Table) -> dict[str, str]:
+    """Why a likelihood is proposed for a column, a sentence for each that has one, by name."""
+    return {
+        name: f"{LIKELIHOOD_TITLES[found.name]}: {found.reason}."
+        for name, found in tables.proposed_likelihoods(table).items()
+    }
 
 
 def chosen_likelihoods(

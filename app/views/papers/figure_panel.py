@@ -11,13 +11,14 @@ import streamlit as st
 from app import navigation
 from app.analysis.papers.catalogue import FigureFit, Paper, PaperFigure
 from app.components.derived_run import stop_error_panel, stop_runs
+from app.components.paper_data import data_panel
 from app.formatting import count, markdown
 from app.services import runs as runs_service
 from app.services import scores, server
 from app.state.session import session
 from app.state.widgets import widget_key, widget_value
 from app.views.papers.figure_drawings import draw_figure
-from app.views.papers.fit_recipes import data_panel, recipe_run, start_recipe
+from app.views.papers.fit_recipes import recipe_run, start_recipe
 from lvmcore.errors import LatentboardError
 from lvmcore.runs import Job
 
@@ -64,7 +65,7 @@ def _figure(figure: PaperFigure) -> None:
     st.markdown(f"**{markdown(figure.title)}**")
     st.markdown(markdown(figure.shows))
     names = dict.fromkeys(one.fit.data for one in figure.fits)
-    here = [data_panel(name, f"fetch {name}") for name in names]
+    here = [data_panel(name, "papers", f"fetch {name}") for name in names]
     if not all(here):
         return
     try:

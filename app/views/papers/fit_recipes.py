@@ -10,18 +10,17 @@ import streamlit as st
 from app import navigation
 from app.analysis.papers.catalogue import FitRecipe, PaperRow
 from app.analysis.papers.partial_tables import LABEL
+from app.components.paper_data import data_panel
 from app.formatting import markdown
 from app.services import model_cards, prediction, runs, scores, server, tables
 from app.state.choices import TargetChoice
 from app.state.session import session
 from app.state.widgets import widget_key
 from lvmcore.data import Dataset
-from lvmcore.data.samples.paper_datasets import VARIABLE
-from lvmcore.data.samples.public_datasets import fetch_public, public_dataset, public_names
 from lvmcore.errors import LatentboardError
 from lvmcore.runs import Job, JobSpec
 
-__all__ = ["data_panel", "fit_panel", "recipe_dataset", "recipe_run", "start_recipe"]
+__all__ = ["fit_panel", "recipe_dataset", "recipe_run", "start_recipe"]
 
 
 def fit_panel(row: PaperRow) -> None:
@@ -29,27 +28,8 @@ def fit_panel(row: PaperRow) -> None:
     if row.fit is None:
         st.caption("The benchmark compares several fits or chooses the rows, which no page does.")
         return
-    if data_panel(row.fit.data):
+    if data_panel(row.fit.data, "papers"):
         _fit_button(row.model, row.fit)
-
-
-def data_panel(name: str, key: str = "fetch") -> bool:
-    """Whether a dataset is on this machine; where it is not, the button that fetches it.
-
-    Args:
-        name: of the dataset.
-        key: widget key of the button.
-    """
-    if tables.has_paper_table(name):
-        return True
-    if name in public_names():
-        _fetch_button(name, key)
-    else:
-        st.caption(
-            f"These data have no public address. Set {VARIABLE} to a folder that holds them and "
-            "start the dashboard again."
-        )
-    return False
 
 
 def _fit_button(model: str, fit: FitRecipe) -> None:
@@ -66,27 +46,6 @@ def _fit_button(model: str, fit: FitRecipe) -> None:
             st.error(markdown(error))
         else:
             navigation.go("fit")
-
-
-def _fetch_button(name: str, key: str) -> None:
-    dataset = public_dataset(name)
-    size = f"{dataset.bytes / 1e6:.1f} MB" if dataset.bytes > 1e6 else f"{dataset.bytes // 1000} kB"
-    if not st.button(
-        f"Fetch the data ({size})",
-        type="primary",
-        key=widget_key("papers", key),
-        help="Downloads the table from its public address and checks it. It is kept for later.",
-    ):
-        st.caption(markdown(f"From {dataset.address(dataset.files[0])}, kept in {dataset.folder}."))
-        return
-    bar = st.progress(0.0, "Fetching the data")
-    try:
-        fetch_public(name, lambda done, total: bar.progress(done / total, "Fetching the data"))
-    except LatentboardError as error:
-        bar.empty()
-        st.error(markdown(error))
-    else:
-        st.rerun()
 
 
 def start_recipe(model: str, fit: FitRecipe) -> str:

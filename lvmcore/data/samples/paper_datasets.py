@@ -1,6 +1,10 @@
 """The datasets of the papers, by name: from the folder given by LVMCORE_DATA, or fetched."""
 
+import json
 import os
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -8,46 +12,26 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lvmcore.data.readers.read_table import read_table
-from lvmcore.data.samples.public_datasets import public_dataset, public_names, read_public
+from lvmcore.data.samples.public_datasets import public_dataset, public_names
+from lvmcore.data.samples.public_images import Images, read_public_images
+from lvmcore.data.samples.public_tables import read_public_table
 from lvmcore.data.table import Table
 from lvmcore.errors import ConfigError, DataError
 
-__all__ = ["VARIABLE", "has_paper", "load_paper", "load_paper_images", "load_table", "paper_names"]
+__all__ = [
+    "VARIABLE",
+    "PaperDataset",
+    "has_paper",
+    "load_paper",
+    "load_paper_images",
+    "load_table",
+    "paper_datasets",
+    "paper_names",
+]
 
 #: The environment variable of the folder.
 VARIABLE = "LVMCORE_DATA"
 
-_TABLES = (
-    "bridges",
-    "congress109",
-    "montreal",
-    "montreal2015_all",
-    "newsgroups3",
-    "oil_flow_fractions",
-    "oil_flow_train",
-    "oil_flow_validation",
-    "sc_mouse_bladder_2100x500",
-    "sc_pbmc68k_700x765",
-    "uci_bike",
-    "uci_boston",
-    "uci_car",
-    "uci_concrete",
-    "uci_elevators",
-    "uci_energy",
-    "uci_gas",
-    "uci_haberman",
-    "uci_keggundirected",
-    "uci_kin40k",
-    "uci_naval",
-    "uci_nursery",
-    "uci_parkinsons",
-    "uci_pol",
-    "uci_power_plant",
-    "uci_protein",
-    "uci_seismic_bumps",
-    "uci_tic_tac_toe",
-    "uci_wine_red",
-)
 #: Archive of each image set, its array of images, its array of labels, further columns.
 _IMAGES: dict[str, tuple[str, str, str | None, tuple[str, ...]]] = {
     "brendan_faces": ("brendan_faces", "x", None, ()),
@@ -58,9 +42,33 @@ _IMAGES: dict[str, tuple[str, str, str | None, tuple[str, ...]]] = {
 }
 
 
+@dataclass(frozen=True)
+class PaperDataset:
+    """A dataset of the papers.
+
+    Attributes:
+        name: Its name in `load_paper`.
+        title: Its name in the dashboard.
+        about: Its description in one line.
+        rows: Number of rows.
+    """
+
+    name: str
+    title: str
+    about: str
+    rows: int
+
+
+@cache
+def paper_datasets() -> dict[str, PaperDataset]:
+    """The datasets of the papers by name, the image sets last."""
+    text = files("lvmcore").joinpath("data/samples/paper_datasets.json").read_text(encoding="utf-8")
+    return {name: PaperDataset(name, **entry) for name, entry in json.loads(text).items()}
+
+
 def paper_names() -> tuple[str, ...]:
     """Return the names that `load_paper` knows."""
-    return (*_TABLES, *_IMAGES)
+    return tuple(paper_datasets())
 
 
 def load_paper(name: str) -> Table:
@@ -76,16 +84,15 @@ def load_paper(name: str) -> Table:
         ConfigError: There is no dataset of that name.
         DataError: The dataset is neither in the folder nor fetched.
     """
-    if name in public_names() and not _is_in_folder(name) and public_dataset(name).is_fetched:
-        return read_public(name)
-    if name in _TABLES:
-        return read_table(_find_file(f"{name}.csv.gz"), name=name)
-    if name not in _IMAGES:
+    if name not in paper_datasets():
         raise ConfigError(
             f"There is no paper dataset {name!r}. Expected one of {', '.join(paper_names())}."
         )
-    images, classes, others = _read_images(name)
-    return _image_table(name, images, classes, others)
+    if name in _IMAGES:
+        return _image_table(name, _read_images(name))
+    if _is_read_as_fetched(name):
+        return read_public_table(name)
+    return read_table(_find_file(_file(name)), name=name)
 
 
 def load_table(path: str) -> Table:
@@ -115,33 +122,27 @@ def load_paper_images(name: str) -> tuple[NDArray[np.uint8], NDArray[np.generic]
         raise ConfigError(
             f"There is no image set {name!r} of the papers. Expected one of {', '.join(_IMAGES)}."
         )
-    images, classes, _ = _read_images(name)
-    return images, classes
+    found = _read_images(name)
+    return found.images, found.labels
 
 
-def _read_images(
-    name: str,
-) -> tuple[NDArray[np.uint8], NDArray[np.generic] | None, dict[str, NDArray[np.generic]]]:
+def _read_images(name: str) -> Images:
     """Images, labels and further columns of an image set."""
-    archive, images, labels, further = _IMAGES[name]
-    with np.load(_find_file(f"{archive}.npz"), allow_pickle=False) as arrays:
+    if _is_read_as_fetched(name):
+        return read_public_images(name)
+    _, images, labels, further = _IMAGES[name]
+    with np.load(_find_file(_file(name)), allow_pickle=False) as arrays:
         others = {key: arrays[key] for key in further}
-        classes = None if labels is None else arrays[labels]
-        return arrays[images], classes, others
+        return Images(arrays[images], None if labels is None else arrays[labels], others)
 
 
-def _image_table(
-    name: str,
-    images: NDArray[np.uint8],
-    labels: NDArray[np.generic] | None,
-    further: dict[str, NDArray[np.generic]],
-) -> Table:
-    count, height, width = images.shape
+def _image_table(name: str, found: Images) -> Table:
+    count, height, width = found.images.shape
     columns = [f"pixel_{row}_{column}" for row in range(height) for column in range(width)]
-    frame = pd.DataFrame(images.reshape(count, -1), columns=columns)
-    extra = {key: pd.Series(values.tolist()) for key, values in further.items()}
-    if labels is not None:
-        extra["label"] = pd.Series(labels.tolist())
+    frame = pd.DataFrame(found.images.reshape(count, -1), columns=columns)
+    extra = {key: pd.Series(values.tolist()) for key, values in found.further.items()}
+    if found.labels is not None:
+        extra["label"] = pd.Series(found.labels.tolist())
     if extra:
         frame = pd.concat([frame, pd.DataFrame(extra)], axis="columns")
     return Table.from_frame(frame, name=name)
@@ -149,15 +150,26 @@ def _image_table(
 
 def has_paper(name: str) -> bool:
     """Whether a dataset of the papers is on this machine, in the folder or fetched."""
-    if name in public_names() and public_dataset(name).is_fetched:
-        return True
-    return _is_in_folder(name)
+    return _is_in_folder(name) or _is_fetched(name)
+
+
+def _is_read_as_fetched(name: str) -> bool:
+    """Whether a dataset is read from its public files: the folder comes first."""
+    return name in public_names() and not _is_in_folder(name)
+
+
+def _is_fetched(name: str) -> bool:
+    return name in public_names() and public_dataset(name).is_fetched
 
 
 def _is_in_folder(name: str) -> bool:
-    file = f"{_IMAGES[name][0]}.npz" if name in _IMAGES else f"{name}.csv.gz"
     folder = os.environ.get(VARIABLE)
-    return bool(folder) and (Path(str(folder)) / file).is_file()
+    return bool(folder) and (Path(str(folder)) / _file(name)).is_file()
+
+
+def _file(name: str) -> str:
+    """The file of a dataset in the folder."""
+    return f"{_IMAGES[name][0]}.npz" if name in _IMAGES else f"{name}.csv.gz"
 
 
 def _find_file(filename: str) -> Path:

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
-import numpy as np
-import pandas as pd
 from platformdirs import user_cache_path
 
-from lvmcore.data.readers.read_table import read_table
-from lvmcore.data.table import Table
 from lvmcore.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from requests import Session
 
 __all__ = [
     "MIRROR",
@@ -25,10 +25,10 @@ __all__ = [
     "PublicDataset",
     "PublicFile",
     "fetch_public",
+    "public_content",
     "public_dataset",
     "public_folder",
     "public_names",
-    "read_public",
 ]
 
 #: The environment variable of another server with the same paths.
@@ -68,20 +68,22 @@ class PublicDataset:
     Attributes:
         name: Its name in `load_paper`.
         repository: Owner, repository and commit, joined by "/".
-        files: The table; with two files, the second holds the classes, one-hot. A name that ends
-            in ".gz" is of a gzip file.
-        columns: Names of the columns, the label or the target last.
+        files: Its files. A name that ends in ".gz" is of a gzip file.
+        columns: Names of a table's columns, the label or the target last; none for pictures.
         separator: What separates the cells of a table that may hold text; None for numbers
-            separated by spaces.
+            separated by spaces, and for other formats.
         header: Number of lines before the first row, which are not read.
+        kept_with: The dataset in whose folder the files are kept, if it has the same files; "" for
+            a folder of its own.
     """
 
     name: str
     repository: str
     files: tuple[PublicFile, ...]
-    columns: tuple[str, ...]
+    columns: tuple[str, ...] = ()
     separator: str | None = None
     header: int = 0
+    kept_with: str = ""
 
     @property
     def bytes(self) -> int:
@@ -91,7 +93,7 @@ class PublicDataset:
     @property
     def folder(self) -> Path:
         """The folder in which the files are kept."""
-        return public_folder() / self.name
+        return public_folder() / (self.kept_with or self.name)
 
     @property
     def is_fetched(self) -> bool:
@@ -113,9 +115,10 @@ def _datasets() -> dict[str, PublicDataset]:
             name,
             entry["repository"],
             tuple(PublicFile(**file) for file in entry["files"]),
-            tuple(entry["columns"]),
+            tuple(entry.get("columns", ())),
             entry.get("separator"),
             entry.get("header", 0),
+            entry.get("kept_with", ""),
         )
         for name, entry in json.loads(text).items()
     }
@@ -150,21 +153,20 @@ class _Downloader:
     """Fetches one file, in the form that pooch calls it: at most its expected bytes.
 
     Attributes:
+        session: Keeps the connection from file to file.
         size: Expected bytes of the file.
         report: Called with the bytes of the file so far.
     """
 
+    session: Session
     size: int
     report: Callable[[int], object]
 
     def __call__(self, address: str, output: str, pooch: object) -> None:
         del pooch
-        import requests
-
         done = 0
         with (
-            requests.Session() as session,
-            session.get(address, timeout=_TIMEOUT, stream=True) as response,
+            self.session.get(address, timeout=_TIMEOUT, stream=True) as response,
             Path(output).open("wb") as file,
         ):
             response.raise_for_status()
@@ -189,34 +191,42 @@ def fetch_public(name: str, progress: DownloadProgress | None = None) -> None:
         ConfigError: There is no public address of a dataset of that name.
         DataError: A file cannot be fetched, is not the expected one, or cannot be written.
     """
-    import pooch
     import requests
 
     dataset = public_dataset(name)
-    pooch.get_logger().setLevel("ERROR")
     before = 0
-    for file in dataset.files:
-        report = partial(_report, progress, before, dataset.bytes)
-        try:
-            pooch.retrieve(
-                dataset.address(file),
-                known_hash=f"sha256:{file.sha256}",
-                fname=file.name,
-                path=dataset.folder,
-                downloader=_Downloader(file.bytes, report),
-            )
-        except requests.RequestException as error:
-            raise DataError(_by_hand(dataset, file, _reason(error))) from error
-        except ValueError as error:  # another hash
-            reason = "the server sent a file of another content"
-            raise DataError(_by_hand(dataset, file, reason)) from error
-        except OSError as error:
-            raise DataError(
-                f"The file {file.name} cannot be kept in {dataset.folder}: "
-                f"{error.strerror or error}. Make the folder writable."
-            ) from error
-        report(file.bytes)
-        before += file.bytes
+    with requests.Session() as session:
+        for file in dataset.files:
+            report = partial(_report, progress, before, dataset.bytes)
+            _fetch_file(dataset, file, _Downloader(session, file.bytes, report))
+            report(file.bytes)
+            before += file.bytes
+
+
+def _fetch_file(dataset: PublicDataset, file: PublicFile, downloader: _Downloader) -> None:
+    """Fetch a file unless it is in the folder, and check it."""
+    import pooch
+    import requests
+
+    pooch.get_logger().setLevel("ERROR")
+    try:
+        pooch.retrieve(
+            dataset.address(file),
+            known_hash=f"sha256:{file.sha256}",
+            fname=file.name,
+            path=dataset.folder,
+            downloader=downloader,
+        )
+    except requests.RequestException as error:
+        raise DataError(_by_hand(dataset, file, _reason(error))) from error
+    except ValueError as error:  # another hash
+        reason = "the server sent a file of another content"
+        raise DataError(_by_hand(dataset, file, reason)) from error
+    except OSError as error:
+        raise DataError(
+            f"The file {file.name} cannot be kept in {dataset.folder}: "
+            f"{error.strerror or error}. Make the folder writable."
+        ) from error
 
 
 def _report(progress: DownloadProgress | None, before: int, total: int, done: int) -> None:
@@ -236,40 +246,20 @@ def _reason(error: Exception) -> str:
 
 
 def _by_hand(dataset: PublicDataset, file: PublicFile, reason: str) -> str:
+    others = len(dataset.files) - 1
+    beside = f", and the {others} other files of the dataset beside it" if others > 1 else ""
     return (
         f"The file {file.name} could not be fetched: {reason}. Try again later, or save "
-        f"{dataset.address(file)} as {dataset.folder / file.name}."
+        f"{dataset.address(file)} as {dataset.folder / file.name}{beside}."
     )
 
 
-def read_public(name: str) -> Table:
-    """Read a fetched dataset.
+def public_content(dataset: PublicDataset, file: PublicFile) -> bytes:
+    """The content of a fetched file; a gzip file is unpacked.
 
-    Cells separated by spaces are numbers; the classes of a second file are 0, 1, …, by the position
-    of the 1.
-
-    Raises:
-        ConfigError: There is no public address of a dataset of that name.
-        DataError: Its files are not in the folder, or are not the expected ones.
-    """
-    dataset = public_dataset(name)
-    contents = [_checked(dataset, file) for file in dataset.files]
-    if dataset.separator is not None:
-        lines = contents[0].decode().splitlines()[dataset.header :]
-        named = [dataset.separator.join(dataset.columns), *lines]
-        return read_table("\n".join(named).encode(), name=name)
-    values = np.loadtxt(contents[0].decode().splitlines(), ndmin=2)
-    *features, last = dataset.columns
-    if len(contents) == 1:
-        frame = pd.DataFrame(values, columns=list(dataset.columns))
-    else:
-        hot = np.loadtxt(contents[1].decode().splitlines(), ndmin=2)
-        frame = pd.DataFrame(values, columns=features).assign(**{last: hot.argmax(axis=1)})
-    return read_table(frame.to_csv(index=False).encode(), name=name)
-
-
-def _checked(dataset: PublicDataset, file: PublicFile) -> bytes:
-    """The content of a file, unpacked.
+    Args:
+        dataset: The dataset.
+        file: One of its files.
 
     Raises:
         DataError: It is not in the folder, or is not the expected one.

@@ -224,7 +224,7 @@ def test_likelihoods_are_proposed_changed_and_refused(colours: Table) -> None:
     names = [column.name for column in colours.columns]
     place = names.index("colour")
     assert shown[place] == "categorical"
-    assert "no known order" in column_roles.likelihood_reason(colours, "colour")
+    assert "no known order" in column_roles.likelihood_reasons(colours)["colour"]
     wanted = [*shown]
     wanted[place] = "ordinal"
     now, problem = column_roles.chosen_likelihoods(colours, roles, roles, wanted)

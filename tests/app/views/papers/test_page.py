@@ -95,9 +95,10 @@ def test_data_without_a_public_address_say_what_they_need(
     open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    page = select(open_page("papers"), "srflvm", 0, 0)
+    page = open_page("papers")
     page.segmented_control[0].set_value("srflvm")
-    page = select(page, "srflvm", 0, 0)
+    page = select(page, "srflvm", 0, 4)
+    assert "newsgroups" in shown(page)
     assert not page.exception
     assert "no public address" in shown(page)
 

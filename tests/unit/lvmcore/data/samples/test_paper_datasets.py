@@ -125,13 +125,14 @@ def test_unknown_name() -> None:
 
 def test_variable_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LVMCORE_DATA", raising=False)
-    with pytest.raises(
-        DataError, match=r"oil_flow_train\.csv\.gz is needed.*LVMCORE_DATA is not set"
-    ):
-        load_paper("oil_flow_train")
+    with pytest.raises(DataError, match=r"newsgroups3\.csv\.gz is needed.*LVMCORE_DATA is not set"):
+        load_paper("newsgroups3")
 
 
 def test_file_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("LVMCORE_DATA", str(tmp_path))
-    with pytest.raises(DataError, match=r"mnist\.npz is needed.*LVMCORE_DATA"):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(DataError, match=r"uci_pol\.csv\.gz is needed.*LVMCORE_DATA"):
+        load_paper("uci_pol")
+    with pytest.raises(DataError, match="mnist is not on this machine: fetch it, or save http"):
         load_paper("mnist")
