@@ -51,7 +51,6 @@ RANK = {package: place for place, package in enumerate(ARROWS)}
 KNOWN_CIRCLES = [
     {
         "lvmcore.data.build_dataset",
-        "lvmcore.data.proposed_roles",
         "lvmcore.data.table",
         "lvmcore.data.transforms",
     }

@@ -11,6 +11,7 @@ from lvmcore.data.readers.read_table import read_table
 from lvmcore.data.samples.public_datasets import public_dataset, public_names, read_public
 from lvmcore.data.table import Table
 from lvmcore.errors import ConfigError, DataError
+from lvmcore.preprocessing.picture_shape import pixel_names
 
 __all__ = ["VARIABLE", "has_paper", "load_paper", "load_paper_images", "load_table", "paper_names"]
 
@@ -137,8 +138,7 @@ def _image_table(
     further: dict[str, NDArray[np.generic]],
 ) -> Table:
     count, height, width = images.shape
-    columns = [f"pixel_{row}_{column}" for row in range(height) for column in range(width)]
-    frame = pd.DataFrame(images.reshape(count, -1), columns=columns)
+    frame = pd.DataFrame(images.reshape(count, -1), columns=pixel_names((height, width)))
     extra = {key: pd.Series(values.tolist()) for key, values in further.items()}
     if labels is not None:
         extra["label"] = pd.Series(labels.tolist())
