@@ -12,6 +12,7 @@ import pandas as pd
 from lvmcore.base.table_size import TableSize
 from lvmcore.data.dataset import Dataset
 from lvmcore.prediction.target_rows import HELD_OUT, dates_as_features, task_of
+from lvmcore.preprocessing.picture_shape import ImageShape
 from lvmcore.recommend.latent_models import Proposal
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class TargetSummary:
         distinct: number of different values.
         rows: number of rows of a fit: with a target and complete features, and not held out.
         columns: number of features.
+        image_shape: shape of the rows that are pictures, see ``Dataset``; None for other rows.
     """
 
     name: str
@@ -55,12 +57,18 @@ class TargetSummary:
     distinct: int
     rows: int
     columns: int
+    image_shape: ImageShape | None = None
 
     @property
     def size(self) -> TableSize:
         """The size of the table for the advice of a model."""
         classes = 0 if self.task == "number" else self.distinct
-        return TableSize(n_rows=self.rows, n_columns=self.columns, n_classes=classes)
+        return TableSize(
+            n_rows=self.rows,
+            n_columns=self.columns,
+            n_classes=classes,
+            image_shape=self.image_shape,
+        )
 
 
 def summarise_target(dataset: Dataset, name: str) -> TargetSummary | None:
@@ -72,11 +80,13 @@ def summarise_target(dataset: Dataset, name: str) -> TargetSummary | None:
     whole = ~np.isnan(dataset.X).any(axis=1) & column.notna().to_numpy()
     numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
     columns = dataset.X.shape[1] - (name in dataset.feature_names)
+    all_pixels = name not in dataset.feature_names and not np.isnan(dataset.X).all(axis=0).any()
     columns = columns or len(dates_as_features(dataset, name))
     rows = int((whole & ~dataset.held_out).sum())
     if rows == whole.sum():  # a fit to a target then holds out rows of its own
         rows -= round(HELD_OUT * rows)
-    return TargetSummary(name, task, numeric, column.nunique(), rows, columns)
+    shape = dataset.image_shape if all_pixels else None
+    return TargetSummary(name, task, numeric, column.nunique(), rows, columns, shape)
 
 
 def target_obstacle(model: type[Predictor], shape: TargetSummary) -> str | None:
