@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import NDArray
 
 from app.analysis.tables.hidden_pictures import ReconstructedPictures
 from app.figures.palette import rgb
+from app.figures.pictures import picture_colours
 from app.figures.theme import accent, page_colours, template
+from lvmcore.preprocessing.picture_shape import ImageShape
 
 __all__ = ["picture_columns_figure"]
 
@@ -18,17 +19,19 @@ _GAP, _PICTURE_PX = 2, 62
 
 
 def picture_columns_figure(
-    found: ReconstructedPictures, shape: tuple[int, int], *, dark: bool
+    found: ReconstructedPictures, shape: ImageShape, *, dark: bool
 ) -> go.Figure:
     """Draw the pictures in a grid, a picture in a line; hidden pixels have the accent colour.
 
+    A pixel in colour is hidden where one of its channels is.
+
     Args:
         found: the pictures.
-        shape: their height and width.
+        shape: their height and width, and 3 in colour.
         dark: whether the page is dark.
     """
     n = len(found.truth)
-    low, high = float(np.nanmin(found.truth)), float(np.nanmax(found.truth))
+    limits = float(np.nanmin(found.truth)), float(np.nanmax(found.truth))
     height, width = shape[0] + _GAP, shape[1] + _GAP
     canvas = np.broadcast_to(
         rgb([page_colours(dark).page]), (n * height - _GAP, 3 * width - _GAP, 3)
@@ -36,8 +39,8 @@ def picture_columns_figure(
     for column, values in enumerate((found.truth, found.seen, found.mean)):
         for line in range(n):
             top, left = line * height, column * width
-            canvas[top : top + shape[0], left : left + shape[1]] = _colours(
-                values[line].reshape(shape), low, high, accent(dark)
+            canvas[top : top + shape[0], left : left + shape[1]] = picture_colours(
+                values[line], shape, limits, hidden=accent(dark)
             )
     figure = go.Figure(go.Image(z=canvas.round().astype(np.uint8), hoverinfo="skip"))
     figure.update_layout(
@@ -58,12 +61,3 @@ def picture_columns_figure(
             font={"size": 10, "color": page_colours(dark).muted},
         )
     return figure
-
-
-def _colours(
-    picture: NDArray[np.float64], low: float, high: float, hidden: str
-) -> NDArray[np.float64]:
-    """RGB values of a picture, grey from ``low`` to ``high``, [height, width, 3]."""
-    share = ((picture - low) / max(high - low, 1e-300)).clip(0, 1)
-    grey = np.repeat(255 * share[..., None], 3, axis=-1)
-    return np.where(np.isnan(picture)[..., None], rgb([hidden]), grey)
