@@ -13,11 +13,19 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from app.figures import palette
-from app.figures.theme import accent, heatmap_colours
+from app.figures.theme import accent, heatmap_colours, page_colours
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.preprocessing.picture_shape import CHANNELS, ImageShape
 
-__all__ = ["add_picture", "add_widths", "channel_note", "picture_colours", "pixel_widths"]
+__all__ = [
+    "add_picture",
+    "add_widths",
+    "channel_note",
+    "enlarged",
+    "picture_colours",
+    "picture_grid",
+    "pixel_widths",
+]
 
 #: Name of a pointed-at picture, which may be text of a table, and place of its pixel.
 _NAME = "%{fullData.name}"
@@ -43,6 +51,48 @@ def picture_colours(
     unseen = np.isnan(cells).any(axis=-1, keepdims=True)
     colours = np.where(unseen, palette.rgb([hidden]), 255 * share)
     return colours.round().astype(np.uint8)
+
+
+def picture_grid(
+    rows: FloatArray,
+    shape: ImageShape,
+    limits: tuple[float, float],
+    *,
+    gap: int,
+    dark: bool,
+) -> NDArray[np.uint8]:
+    """Pictures in lines and columns, as one picture of their colours, [height, width, 3].
+
+    Hidden pixels have the accent colour.
+
+    Args:
+        rows: the values of the pixels of each picture, [lines, columns, D].
+        shape: (height, width), or (height, width, 3) in colour.
+        limits: darkest and lightest value of all pictures.
+        gap: pixels of the data between two pictures, in the colour of the page.
+        dark: whether the page is dark.
+    """
+    lines, columns = rows.shape[:2]
+    height, width = shape[0] + gap, shape[1] + gap
+    page = palette.rgb([page_colours(dark).page]).round().astype(np.uint8)
+    canvas = np.tile(page, (lines * height - gap, columns * width - gap, 1))
+    for line, column in np.ndindex(lines, columns):
+        top, left = line * height, column * width
+        canvas[top : top + shape[0], left : left + shape[1]] = picture_colours(
+            rows[line, column], shape, limits, hidden=accent(dark)
+        )
+    return canvas
+
+
+def enlarged(picture: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
+    """A picture of colours with square blocks of pixels for its pixels.
+
+    Args:
+        picture: [height, width, 3].
+        width: most width of the result, where the picture is not wider.
+    """
+    times = max(1, width // picture.shape[1])
+    return np.repeat(np.repeat(picture, times, axis=0), times, axis=1)
 
 
 def pixel_widths(widths: FloatArray, shape: ImageShape) -> FloatArray:
@@ -107,7 +157,7 @@ def add_picture(
         return
     values = ", ".join(f"{name} %{{customdata[{k}]:.3g}}" for k, name in enumerate(CHANNELS))
     figure.add_image(
-        z=picture_colours(row, shape, limits, hidden=accent(dark)),
+        z=picture_colours(row, shape, limits, hidden=accent(dark)).tolist(),
         customdata=row.reshape(shape),
         hovertemplate=f"{_NAME}: {values}{_PLACE}",
         **at,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from app.analysis.map.reconstruction import DecodedLevels, Reconstruction
 from app.figures import palette
-from app.figures.pictures import picture_colours, pixel_widths
+from app.figures.pictures import enlarged, picture_colours, pixel_widths
 from app.figures.theme import accent, heatmap_colours, interval_colour, page_colours
 from app.formatting import distinct_titles, shortened
 from lvmcore.preprocessing.picture_shape import ImageShape
@@ -178,13 +178,7 @@ def images(
         palette.ramp_steps(heatmap_colours(low_is_certain=True, dark=dark), palette.LEVELS)
     )
     widths = colours[(width / max(most, 1e-300) * (palette.LEVELS - 1)).round().astype(int)]
-    times = max(1, _IMAGE_PX // shape[1])
-    enlarged = (
-        np.repeat(np.repeat(part, times, axis=0), times, axis=1).astype(np.uint8)
-        for part in (decoded, widths)
-    )
-    first, second = enlarged
-    return first, second, most
+    return enlarged(decoded, _IMAGE_PX), enlarged(widths.astype(np.uint8), _IMAGE_PX), most
 
 
 def _rounded(values: NDArray[np.float64]) -> list[float]:

@@ -6,9 +6,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from app.analysis.tables.hidden_pictures import ReconstructedPictures
-from app.figures.palette import rgb
-from app.figures.pictures import picture_colours
-from app.figures.theme import accent, page_colours, template
+from app.figures.pictures import picture_grid
+from app.figures.theme import page_colours, template
 from lvmcore.preprocessing.picture_shape import ImageShape
 
 __all__ = ["picture_columns_figure"]
@@ -32,17 +31,9 @@ def picture_columns_figure(
     """
     n = len(found.truth)
     limits = float(np.nanmin(found.truth)), float(np.nanmax(found.truth))
-    height, width = shape[0] + _GAP, shape[1] + _GAP
-    canvas = np.broadcast_to(
-        rgb([page_colours(dark).page]), (n * height - _GAP, 3 * width - _GAP, 3)
-    ).copy()
-    for column, values in enumerate((found.truth, found.seen, found.mean)):
-        for line in range(n):
-            top, left = line * height, column * width
-            canvas[top : top + shape[0], left : left + shape[1]] = picture_colours(
-                values[line], shape, limits, hidden=accent(dark)
-            )
-    figure = go.Figure(go.Image(z=canvas.round().astype(np.uint8), hoverinfo="skip"))
+    rows = np.stack([found.truth, found.seen, found.mean], axis=1)
+    canvas = picture_grid(rows, shape, limits, gap=_GAP, dark=dark)
+    figure = go.Figure(go.Image(z=canvas, hoverinfo="skip"))
     figure.update_layout(
         template=template(dark),
         height=26 + n * _PICTURE_PX,
@@ -53,7 +44,7 @@ def picture_columns_figure(
     )
     for column, text in enumerate(_COLUMNS):
         figure.add_annotation(
-            x=column * width + shape[1] / 2,
+            x=column * (shape[1] + _GAP) + shape[1] / 2,
             y=-0.5,
             text=text,
             showarrow=False,
