@@ -16,7 +16,12 @@ from lvmcore.data.date_scales import DateScale, date_scale_texts
 from lvmcore.data.row_numbers import RowNames, RowNumbers, json_chunks
 from lvmcore.data.table_files import TableFiles
 from lvmcore.errors import DataError
-from lvmcore.preprocessing.picture_shape import ImageShape, check_image_shape, pixel_names
+from lvmcore.preprocessing.picture_shape import (
+    ImageShape,
+    check_image_shape,
+    pixel_names,
+    propose_image_shape,
+)
 
 __all__ = ["Dataset", "labels_as_text"]
 
@@ -311,17 +316,18 @@ class Dataset:
             return self
         kept = np.flatnonzero(~empty)
         names = [self.feature_names[column] for column in np.flatnonzero(empty)]
+        left = tuple(self.feature_names[column] for column in kept)
         if not kept.size:
             raise DataError(f"Every cell of {self.name!r} is missing. There is nothing to fit.")
         return replace(
             self,
             X=self.X[:, kept],
-            feature_names=tuple(self.feature_names[column] for column in kept),
+            feature_names=left,
             notes=(
                 *self.notes,
                 *(f"Column {name!r} left out: every cell is missing." for name in names),
             ),
-            image_shape=None,
+            image_shape=propose_image_shape(left),
             log1p=self.log1p[kept],
         )
 

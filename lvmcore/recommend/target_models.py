@@ -12,7 +12,7 @@ import pandas as pd
 from lvmcore.base.table_size import TableSize
 from lvmcore.data.dataset import Dataset
 from lvmcore.prediction.target_rows import HELD_OUT, dates_as_features, task_of
-from lvmcore.preprocessing.picture_shape import ImageShape
+from lvmcore.preprocessing.picture_shape import ImageShape, propose_image_shape
 from lvmcore.recommend.latent_models import Proposal
 
 if TYPE_CHECKING:
@@ -80,13 +80,20 @@ def summarise_target(dataset: Dataset, name: str) -> TargetSummary | None:
     whole = ~np.isnan(dataset.X).any(axis=1) & column.notna().to_numpy()
     numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
     columns = dataset.X.shape[1] - (name in dataset.feature_names)
-    all_pixels = name not in dataset.feature_names and not np.isnan(dataset.X).all(axis=0).any()
     columns = columns or len(dates_as_features(dataset, name))
     rows = int((whole & ~dataset.held_out).sum())
     if rows == whole.sum():  # a fit to a target then holds out rows of its own
         rows -= round(HELD_OUT * rows)
-    shape = dataset.image_shape if all_pixels else None
+    shape = _image_shape(dataset, name)
     return TargetSummary(name, task, numeric, column.nunique(), rows, columns, shape)
+
+
+def _image_shape(dataset: Dataset, target: str) -> ImageShape | None:
+    """The shape of pictures that a fit to a target has without it and without empty columns."""
+    empty = [bool(one) for one in np.isnan(dataset.X).all(axis=0)]
+    features = zip(dataset.feature_names, empty, strict=True)
+    names = [name for name, left_out in features if name != target and not left_out]
+    return dataset.image_shape if len(names) == len(empty) else propose_image_shape(names)
 
 
 def target_obstacle(model: type[Predictor], shape: TargetSummary) -> str | None:

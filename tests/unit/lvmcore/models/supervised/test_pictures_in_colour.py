@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from lvmcore import CNNClassifier, DeepKernelGPClassifier, load
 from lvmcore.base.table_size import TableSize
-from lvmcore.data import Dataset, read_table
+from lvmcore.data import Dataset, Table, read_table
 from lvmcore.errors import DataError
+from lvmcore.prediction.target_rows import target_features
 from lvmcore.preprocessing.picture_shape import picture_shape, pixel_names
 from lvmcore.recommend.target_models import suggested_target_settings, summarise_target
 
@@ -104,6 +105,26 @@ def test_pictures_with_other_names_reach_the_network_by_the_advice() -> None:
     of_pixel = summarise_target(named, "v0")
     assert of_pixel is not None
     assert of_pixel.image_shape is None
+
+
+def test_a_target_among_the_columns_and_empty_columns_are_no_pixels() -> None:
+    x, y = discs()
+    table = pd.DataFrame(x.reshape(len(x), -1)[:30], columns=pixel_names((HEIGHT, WIDTH, 3)))
+    numbers = (y[:30] == "red").astype(float)
+    whole = Table.from_frame(table.assign(kind=numbers, other=np.arange(30.0)))
+    mixed = whole.dataset(features=[*table.columns, "kind", "other"])
+    assert mixed.image_shape is None
+    summary = summarise_target(mixed, "kind")
+    assert summary is not None
+    assert summary.image_shape is None
+    X = np.column_stack([table, np.full(30, np.nan), numbers])
+    gappy = Dataset.from_arrays(X, None, [*table.columns, "empty", "kind"])
+    summary = summarise_target(gappy, "kind")
+    assert summary is not None
+    assert summary.image_shape == (HEIGHT, WIDTH, 3)
+    rows = target_features(gappy, "kind")
+    assert rows.image_shape is None
+    assert rows.complete_rows().image_shape == (HEIGHT, WIDTH, 3)
 
 
 def test_a_deep_kernel_keeps_the_shape_that_it_was_fitted_with(tmp_path: Path) -> None:
