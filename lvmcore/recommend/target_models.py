@@ -90,7 +90,7 @@ def summarise_target(dataset: Dataset, name: str) -> TargetSummary | None:
 
 def _image_shape(dataset: Dataset, target: str) -> ImageShape | None:
     """The shape of pictures that a fit to a target has without it and without empty columns."""
-    empty = [bool(one) for one in np.isnan(dataset.X).all(axis=0)]
+    empty: list[bool] = np.asarray(np.isnan(dataset.X).all(axis=0)).tolist()
     features = zip(dataset.feature_names, empty, strict=True)
     names = [name for name, left_out in features if name != target and not left_out]
     return dataset.image_shape if len(names) == len(empty) else propose_image_shape(names)
