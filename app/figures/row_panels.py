@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from app.analysis.map.reconstruction import INTERVAL_SD, DecodedLevels, Reconstruction
+from app.figures.pictures import add_picture, add_widths, pixel_widths
 from app.figures.theme import (
     ACCENT,
     escape,
-    heatmap_colours,
     interval_colour,
     page_colours,
     path_colours,
@@ -21,6 +20,7 @@ from app.figures.theme import (
 )
 from app.formatting import number, shortened
 from lvmcore.numerics.array_types import FloatArray
+from lvmcore.preprocessing.picture_shape import ImageShape
 
 __all__ = ["image_figure", "levels_figure", "reconstruction_figure", "relevance_figure"]
 
@@ -206,7 +206,7 @@ def levels_figure(
 
 
 def image_figure(
-    shape: tuple[int, int],
+    shape: ImageShape,
     reconstruction: Reconstruction,
     observed: FloatArray | None,
     limits: tuple[float, float],
@@ -216,10 +216,10 @@ def image_figure(
     """The decoded row as images: observed, reconstruction, and sd with a colour bar.
 
     For columns fitted as log(1 + x), the last image is the width of the ± 2 sd interval in data
-    units.
+    units. The sd of a pixel in colour is the root of the mean variance over its channels.
 
     Args:
-        shape: height and width of the image.
+        shape: (height, width) of the image, or (height, width, 3) in colour.
         reconstruction: the reconstruction of the point.
         observed: pixels of the row; None without a row.
         limits: darkest and lightest value of all images.
@@ -236,19 +236,13 @@ def image_figure(
     lines = (len(pictures) + 1) // 2
     figure = make_subplots(rows=lines, cols=2, subplot_titles=titles, vertical_spacing=0.12)
     for i, (title, cells) in enumerate(pictures):
-        style: dict[str, Any] = {"zmin": limits[0], "zmax": limits[1], "colorscale": "Greys_r"}
-        if title == last[0]:
-            style = {"zmin": 0.0, "colorscale": heatmap_colours(low_is_certain=True, dark=dark)}
-            style["colorbar"] = {"title": {"text": title}, "len": 1 / lines, "y": 0.5 / lines}
-        figure.add_heatmap(
-            z=cells.reshape(shape),
-            showscale=title == last[0],
-            hovertemplate=f"{title}: %{{z:.3g}}<extra>row %{{y}}, column %{{x}}</extra>",
-            row=i // 2 + 1,
-            col=i % 2 + 1,
-            **style,
-        )
-        figure.data[-1].update(name=title)
+        place = i // 2 + 1, i % 2 + 1
+        if title != last[0]:
+            add_picture(figure, cells, shape, limits, title=title, place=place, dark=dark)
+            continue
+        bar = {"title": {"text": title}, "len": 1 / lines, "y": 0.5 / lines}
+        widths = pixel_widths(cells, shape)
+        add_widths(figure, widths, title=title, place=place, bar=bar, dark=dark)
     for i in range(len(pictures)):
         name = "" if i == 0 else str(i + 1)
         vertical = {"autorange": "reversed", "scaleanchor": f"x{name}", "constraintoward": "top"}

@@ -30,6 +30,7 @@ from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.numerics.row_blocks import row_blocks
 from lvmcore.parameters import Advised, check_settings
+from lvmcore.preprocessing.picture_shape import propose_image_shape
 from lvmcore.results import Callback
 from lvmcore.training.checkpoint import Checkpoint
 from lvmcore.training.outcome import FitOutcome
@@ -124,7 +125,12 @@ class Predictor(Estimator):
     def _size(self, data: NDArray[Any], target: NDArray[Any]) -> TableSize:
         """The size of the table for the advice: of rows [N, H] and their target [N]."""
         n_classes = len(np.unique(target)) if self.task == "class" else 0
-        return TableSize(n_rows=len(data), n_columns=data.shape[1], n_classes=n_classes)
+        return TableSize(
+            n_rows=len(data),
+            n_columns=data.shape[1],
+            n_classes=n_classes,
+            image_shape=propose_image_shape(self._column_names()),
+        )
 
     def fit(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lvmcore.preprocessing.cell_types import Cells
+from lvmcore.preprocessing.picture_shape import ImageShape
 
 __all__ = ["TableSize"]
 
@@ -19,6 +20,8 @@ class TableSize:
         n_classes: classes of the label column or of the target; 0 without one.
         cells: the narrowest type that all cells have.
         incomplete: whether cells are missing.
+        image_shape: (height, width), or (height, width, 3) in colour, of rows that are pictures;
+            None for other rows.
     """
 
     n_rows: int
@@ -26,3 +29,4 @@ class TableSize:
     n_classes: int = 0
     cells: Cells = "any"
     incomplete: bool = False
+    image_shape: ImageShape | None = None

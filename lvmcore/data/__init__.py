@@ -10,13 +10,14 @@ from lvmcore.data.new_tables.column_matching import ColumnMatching, match_column
 from lvmcore.data.new_tables.matching_dataset import binary_codes, matching_dataset
 from lvmcore.data.new_tables.unit_checks import TypicalRange, UnitWarning, unit_warnings
 from lvmcore.data.number_questions import NumberQuestion, NumberReading, known_answers
-from lvmcore.data.proposed_roles import propose_image_shape, propose_label, propose_row_id
+from lvmcore.data.proposed_roles import propose_label, propose_row_id
 from lvmcore.data.readers.read_table import read_table
 from lvmcore.data.readers.sandbox import SandboxLimits, read_table_sandboxed
 from lvmcore.data.samples.paper_datasets import load_paper, load_paper_images, paper_names
 from lvmcore.data.samples.samples import SampleDataset, load_sample, samples
 from lvmcore.data.table import DetectedFormat, Table
 from lvmcore.data.transforms import check_likelihood, check_log1p, check_one_hot
+from lvmcore.preprocessing.picture_shape import propose_image_shape
 
 __all__ = [
     "ColumnDescription",

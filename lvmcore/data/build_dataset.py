@@ -13,7 +13,6 @@ from lvmcore.data.dataset import Dataset, labels_as_text
 from lvmcore.data.date_scales import DateScale, is_dates
 from lvmcore.data.held_out_rows import hold_out_rows, keep_every_class, label_strata
 from lvmcore.data.number_questions import question_notes
-from lvmcore.data.proposed_roles import propose_image_shape
 from lvmcore.data.row_numbers import RowNames, RowNumbers
 from lvmcore.data.transforms import (
     check_likelihood,
@@ -23,6 +22,7 @@ from lvmcore.data.transforms import (
 )
 from lvmcore.errors import DataError
 from lvmcore.likelihoods.catalogue import column_likelihood, read_column_likelihood
+from lvmcore.preprocessing.picture_shape import propose_image_shape
 
 if TYPE_CHECKING:
     from lvmcore.data.table import Table

@@ -16,6 +16,12 @@ from lvmcore.data.date_scales import DateScale, date_scale_texts
 from lvmcore.data.row_numbers import RowNames, RowNumbers, json_chunks
 from lvmcore.data.table_files import TableFiles
 from lvmcore.errors import DataError
+from lvmcore.preprocessing.picture_shape import (
+    ImageShape,
+    check_image_shape,
+    pixel_names,
+    propose_image_shape,
+)
 
 __all__ = ["Dataset", "labels_as_text"]
 
@@ -44,7 +50,9 @@ class Dataset:
         label_name: The name of the label, or None.
         more_labels: The further label columns by name, [N] each.
         notes: What was left out or coded, and the reasons.
-        image_shape: (height, width) when a row is an image, pixel by pixel along its rows.
+        image_shape: (height, width) when a row is a grey picture, (height, width, 3) when it is in
+            colour; its columns are the pixels row by row, red, green and blue of a pixel side by
+            side.
         log1p: Mask of the columns of X that hold log(1 + x) of the table's cells [D]; empty for
             none.
         held_out: Mask of the rows that are held out of the fit and used to score it [N]; empty
@@ -72,7 +80,7 @@ class Dataset:
     label_name: str | None = None
     more_labels: Mapping[str, NDArray[np.object_]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    image_shape: tuple[int, int] | None = None
+    image_shape: ImageShape | None = None
     log1p: NDArray[np.bool_] = field(default_factory=_empty_mask)
     held_out: NDArray[np.bool_] = field(default_factory=_empty_mask)
     column_decimals: Mapping[str, str] = field(default_factory=dict)
@@ -115,10 +123,8 @@ class Dataset:
             if self.labels is None or self.label_name is None:
                 raise DataError("Further label columns need a first one with labels and a name.")
             check_unique("label", [self.label_name, *self.more_labels])
-        if self.image_shape is not None and self.image_shape[0] * self.image_shape[1] != d:
-            raise DataError(
-                f"image_shape={self.image_shape} does not have {d} pixels, as X has columns."
-            )
+        if self.image_shape is not None:
+            check_image_shape(self.image_shape, d)
         object.__setattr__(self, "digest", self._digest())
 
     def __len__(self) -> int:
@@ -190,18 +196,18 @@ class Dataset:
         name: str = "dataset",
         label_name: str = "label",
         row_ids: Sequence[str] | None = None,
-        image_shape: tuple[int, int] | None = None,
+        image_shape: ImageShape | None = None,
     ) -> "Dataset":
         """Make a dataset of arrays.
 
         Args:
             X: Numbers [N, D]; NaN for a missing cell.
             labels: N classes; None or NaN for a missing one.
-            feature_names: D names; by default x1, x2, ….
+            feature_names: D names; by default x1, x2, …, or those of ``pixel_names`` for pictures.
             name: Name of the dataset.
             label_name: Name of the label.
             row_ids: N names of rows; by default "1", "2", ….
-            image_shape: (height, width) when a row is an image.
+            image_shape: (height, width), or (height, width, 3) in colour, when a row is a picture.
 
         Raises:
             DataError: X is no matrix of finite or missing numbers, or the lengths do not fit.
@@ -211,11 +217,13 @@ class Dataset:
         except (TypeError, ValueError) as error:
             raise DataError(f"X is not a matrix of numbers: {error}.") from error
         n, d = _matrix_shape(matrix)
-        names = (
-            tuple(feature_names)
-            if feature_names is not None
-            else tuple(f"x{column + 1}" for column in range(d))
-        )
+        if feature_names is not None:
+            names = tuple(feature_names)
+        elif image_shape is not None:
+            check_image_shape(image_shape, d)
+            names = tuple(pixel_names(image_shape))
+        else:
+            names = tuple(f"x{column + 1}" for column in range(d))
         if len(names) != d:
             raise DataError(f"There are {len(names)} feature names for {d} columns of X.")
         classes = None
@@ -308,17 +316,18 @@ class Dataset:
             return self
         kept = np.flatnonzero(~empty)
         names = [self.feature_names[column] for column in np.flatnonzero(empty)]
+        left = tuple(self.feature_names[column] for column in kept)
         if not kept.size:
             raise DataError(f"Every cell of {self.name!r} is missing. There is nothing to fit.")
         return replace(
             self,
             X=self.X[:, kept],
-            feature_names=tuple(self.feature_names[column] for column in kept),
+            feature_names=left,
             notes=(
                 *self.notes,
                 *(f"Column {name!r} left out: every cell is missing." for name in names),
             ),
-            image_shape=None,
+            image_shape=propose_image_shape(left),
             log1p=self.log1p[kept],
         )
 

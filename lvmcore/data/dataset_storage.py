@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,6 +21,7 @@ from lvmcore.data.date_scales import date_scale_texts, date_scales_of_texts
 from lvmcore.data.row_numbers import RowNames, RowNumbers
 from lvmcore.data.table_files import TableFiles
 from lvmcore.errors import DataError
+from lvmcore.preprocessing.picture_shape import ImageShape
 
 __all__ = ["load_dataset", "save_dataset"]
 
@@ -185,7 +186,7 @@ def _assemble(meta: dict[str, Any], table: Any, texts: CellTexts | None) -> Data
         label_name=meta["label_name"],
         more_labels=more_labels,
         notes=tuple(meta["notes"]),
-        image_shape=None if shape is None else (int(shape[0]), int(shape[1])),
+        image_shape=None if shape is None else _image_shape(shape),
         log1p=log1p,
         held_out=held_out,
         column_decimals=dict(meta.get("column_decimals", {})),  # as for log1p
@@ -194,6 +195,12 @@ def _assemble(meta: dict[str, Any], table: Any, texts: CellTexts | None) -> Data
         texts=texts,
         files=None if "files" not in meta else TableFiles.from_json(meta["files"]),
     )
+
+
+def _image_shape(sides: Sequence[int]) -> ImageShape:
+    """The shape of pictures: two sides, as in all files of earlier versions, or three."""
+    height, width = int(sides[0]), int(sides[1])
+    return (height, width) if len(sides) == 2 else (height, width, int(sides[2]))
 
 
 def _labels(table: Any, column: str) -> tuple[NDArray[np.object_], Any]:

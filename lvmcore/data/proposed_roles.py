@@ -1,8 +1,5 @@
-"""Proposed roles of columns: the label, the row id, and the image shape of a row."""
+"""Proposed roles of columns: the label and the row id."""
 
-import math
-import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lvmcore.data.column_types import ColumnDescription, ColumnType, is_id_name, label_like_names
@@ -10,15 +7,12 @@ from lvmcore.data.column_types import ColumnDescription, ColumnType, is_id_name,
 if TYPE_CHECKING:
     from lvmcore.data.table import Table
 
-__all__ = ["propose_image_shape", "propose_label", "propose_row_id"]
+__all__ = ["propose_label", "propose_row_id"]
 
 _CLASS_TYPES = {ColumnType.CATEGORY, ColumnType.BINARY}
 _MAX_CLASSES = 30
 _MAX_TEXT_COLUMNS = 3
 _FIRST_NAMES = ("label", "labels", "class", "target", "species")
-_GRID = re.compile(r"(?:pixel|px|p)[_ ]?(\d+)[_x ,](\d+)", re.IGNORECASE)
-_LINE = re.compile(r"(?:pixel|px)[_ ]?(\d+)", re.IGNORECASE)
-_MIN_SIDE = 4
 
 
 def propose_label(table: "Table") -> str | None:
@@ -65,29 +59,3 @@ def propose_row_id(table: "Table") -> str | None:
     ]
     named = [column for column in fit if is_id_name(column.name)]
     return (named or fit)[0].name if fit else None
-
-
-def propose_image_shape(names: Sequence[str]) -> tuple[int, int] | None:
-    """Infer an image's height and width from the names of its pixels.
-
-    Args:
-        names: Feature names: pixel_0_0, pixel_0_1, … row by row, or pixel0, pixel1, … whose
-            number is a square.
-
-    Returns:
-        (height, width), or None when the names do not form a complete grid in order.
-    """
-    grid = [_GRID.fullmatch(name) for name in names]
-    if names and all(grid):
-        places = [(int(match[1]), int(match[2])) for match in grid if match is not None]
-        base = places[0]
-        height, width = (last - first + 1 for first, last in zip(base, places[-1], strict=True))
-        wanted = [(base[0] + i, base[1] + j) for i in range(height) for j in range(width)]
-        return (height, width) if places == wanted and min(height, width) > 1 else None
-    line = [_LINE.fullmatch(name) for name in names]
-    if not names or not all(line):
-        return None
-    numbers = [int(match[1]) for match in line if match is not None]
-    side = math.isqrt(len(numbers))
-    in_order = numbers == list(range(numbers[0], numbers[0] + len(numbers)))
-    return (side, side) if side >= _MIN_SIDE and side**2 == len(numbers) and in_order else None

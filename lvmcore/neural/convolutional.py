@@ -38,7 +38,8 @@ class PixelScaling(nn.Module):
         standardiser: of the columns, which are pixels row by row, the channels of a pixel side by
             side.
         like: dtype and device of the rows.
-        shape: of the images, such as "32x48x3"; "auto" for squares, grey or in colour.
+        shape: of the images, such as "32x48x3"; "auto" for that of the columns' names, else for
+            squares, grey or in colour.
 
     Raises:
         ConfigError: ``shape`` is no shape.
@@ -51,7 +52,7 @@ class PixelScaling(nn.Module):
 
     def __init__(self, standardiser: Standardiser, like: Tensor, shape: str = AUTO_SHAPE) -> None:
         super().__init__()
-        self.shape = picture_shape(len(standardiser.mean), shape)
+        self.shape = picture_shape(len(standardiser.mean), shape, standardiser.names)
         varies = ~standardiser.constant
         variance = np.where(varies, standardiser.scale, 0.0) ** 2
         middle = standardiser.mean.mean()

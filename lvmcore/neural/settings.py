@@ -28,8 +28,8 @@ NetworkKindOrAuto = Annotated[
 PictureShape = Annotated[
     str,
     Doc(
-        "Rows x columns of a picture, and x channels where they are in colour; auto is a square, "
-        "grey or with three channels.",
+        "Rows x columns of a picture, and x channels where they are in colour; auto is the shape "
+        "that the columns' names have, else a square, grey or with three channels.",
         "shape of pictures",
     ),
     Syntax("lvmcore.preprocessing.picture_shape:check_picture_shape", "32x48x3", ("auto",)),

@@ -25,6 +25,7 @@ from lvmcore.data.held_out_rows import (
 from lvmcore.data.new_tables.column_matching import feature_sources
 from lvmcore.data.transforms import MAX_LEVELS
 from lvmcore.errors import DataError
+from lvmcore.preprocessing.picture_shape import propose_image_shape
 from lvmcore.runs.job import JobSpec
 
 if TYPE_CHECKING:
@@ -247,12 +248,13 @@ def target_features(dataset: Dataset, target: str, groups: str = "") -> Dataset:
         )
     if kept.all():
         return dataset
+    names = tuple(np.array(dataset.feature_names, dtype=object)[kept])
     return replace(
         dataset,
         X=np.ascontiguousarray(dataset.X[:, kept]),
-        feature_names=tuple(np.array(dataset.feature_names, dtype=object)[kept]),
+        feature_names=names,
         log1p=dataset.log1p[kept],
-        image_shape=None,
+        image_shape=propose_image_shape(names),
     )
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 from lvmcore.base.table_size import TableSize
 from lvmcore.data.dataset import Dataset
 from lvmcore.prediction.target_rows import HELD_OUT, dates_as_features, task_of
+from lvmcore.preprocessing.picture_shape import ImageShape, propose_image_shape
 from lvmcore.recommend.latent_models import Proposal
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class TargetSummary:
         distinct: number of different values.
         rows: number of rows of a fit: with a target and complete features, and not held out.
         columns: number of features.
+        image_shape: shape of the rows that are pictures, see ``Dataset``; None for other rows.
     """
 
     name: str
@@ -55,12 +57,18 @@ class TargetSummary:
     distinct: int
     rows: int
     columns: int
+    image_shape: ImageShape | None = None
 
     @property
     def size(self) -> TableSize:
         """The size of the table for the advice of a model."""
         classes = 0 if self.task == "number" else self.distinct
-        return TableSize(n_rows=self.rows, n_columns=self.columns, n_classes=classes)
+        return TableSize(
+            n_rows=self.rows,
+            n_columns=self.columns,
+            n_classes=classes,
+            image_shape=self.image_shape,
+        )
 
 
 def summarise_target(dataset: Dataset, name: str) -> TargetSummary | None:
@@ -76,7 +84,16 @@ def summarise_target(dataset: Dataset, name: str) -> TargetSummary | None:
     rows = int((whole & ~dataset.held_out).sum())
     if rows == whole.sum():  # a fit to a target then holds out rows of its own
         rows -= round(HELD_OUT * rows)
-    return TargetSummary(name, task, numeric, column.nunique(), rows, columns)
+    shape = _image_shape(dataset, name)
+    return TargetSummary(name, task, numeric, column.nunique(), rows, columns, shape)
+
+
+def _image_shape(dataset: Dataset, target: str) -> ImageShape | None:
+    """The shape of pictures that a fit to a target has without it and without empty columns."""
+    empty: list[bool] = np.asarray(np.isnan(dataset.X).all(axis=0)).tolist()
+    features = zip(dataset.feature_names, empty, strict=True)
+    names = [name for name, left_out in features if name != target and not left_out]
+    return dataset.image_shape if len(names) == len(empty) else propose_image_shape(names)
 
 
 def target_obstacle(model: type[Predictor], shape: TargetSummary) -> str | None:

@@ -31,7 +31,7 @@ ARROWS = [
         "prediction",
         "evaluation export recommend",
         "jobs",
-        "bench cli mcp",
+        "bench cli mcp notebook",
     )
     for name in row.split()
 ]
@@ -51,7 +51,6 @@ RANK = {package: place for place, package in enumerate(ARROWS)}
 KNOWN_CIRCLES = [
     {
         "lvmcore.data.build_dataset",
-        "lvmcore.data.proposed_roles",
         "lvmcore.data.table",
         "lvmcore.data.transforms",
     }

@@ -17,6 +17,7 @@ from app.analysis.map.reconstruction import INTERVAL_SD, MapPoint, Reconstructio
 from app.components.map.measured_colours import describe_disagreement
 from app.components.map.row_focus import focus_row
 from app.figures import latent_map, row_panels
+from app.figures.pictures import channel_note
 from app.formatting import count, distinct_titles, markdown, shortened
 from app.services import fitted_maps, generation, placement
 from app.state.session import session
@@ -79,8 +80,9 @@ def point_panel(fitted_map: FittedMap, choices: MapChoices) -> None:
             config={"displayModeBar": False},
             alt="Reconstruction and observed row",
         )
-    if dataset.image_shape is None and len(decoded.numbers) > MOST_DRAWN:
-        st.caption(_drawn_columns(len(decoded.numbers), without_row=observed is None))
+    note = _figure_note(dataset, len(decoded.numbers), without_row=observed is None)
+    if note:
+        st.caption(note)
     if decoded.categories:
         cells = None if row is None else dataset.X[row]
         _levels(fitted_map, decoded, cells, dark=choices.dark)
@@ -109,8 +111,12 @@ def point_panel(fitted_map: FittedMap, choices: MapChoices) -> None:
         )
 
 
-def _drawn_columns(columns: int, *, without_row: bool) -> str:
-    """Which of many columns the figure shows."""
+def _figure_note(dataset: Dataset, columns: int, *, without_row: bool) -> str:
+    """Which of many columns the figure shows, or what the sd of a pixel in colour is; or ""."""
+    if dataset.image_shape is not None:
+        return channel_note(dataset.image_shape)
+    if columns <= MOST_DRAWN:
+        return ""
     reference = "from their means" if without_row else "from the row, in predictive sd"
     return (
         f"The {MOST_DEVIATING} of {count(columns, 'column')} that deviate most {reference}. "

@@ -25,6 +25,7 @@ from app.state.session import session
 from app.views.data import column_roles
 from app.views.data.column_editor import column_editor, table_preview
 from app.views.data.column_profile import column_profile_panel, missing_cells_panel
+from app.views.data.row_pictures import row_pictures
 from lvmcore.data import Dataset, Table
 from lvmcore.errors import LatentboardError
 
@@ -59,6 +60,7 @@ def _run_data(dataset: Dataset) -> None:
     st.markdown("These are the data of the open run. To use other columns, load the table again.")
     _summary(dataset)
     table_preview(dataset.frame, _PREVIEW_ROWS)
+    row_pictures(dataset)
 
 
 def _table_data(table: Table) -> None:
@@ -85,23 +87,27 @@ def _table_data(table: Table) -> None:
     roles = column_editor(table, current_dataset.roles(table))
     session.role_choices[table.digest] = roles
     with summary:
-        _dataset_summary(table, roles)
+        dataset = _dataset_summary(table, roles)
         _columns_left_out(table, roles)
+    if dataset is not None:
+        with detected:
+            row_pictures(dataset)
     column_profile_panel(table, roles)
     missing_cells_panel(table)
 
 
-def _dataset_summary(table: Table, roles: RoleChoices) -> None:
-    """The dataset of the fit, with a link to the Fit page."""
+def _dataset_summary(table: Table, roles: RoleChoices) -> Dataset | None:
+    """The dataset of the fit, with a link to the Fit page; None where there is none."""
     if not roles.features:
         st.warning("No column is used as a feature. Tick at least one.")
-        return
+        return None
     try:
         dataset = tables.dataset_of(table, roles)
     except LatentboardError as error:
         st.error(markdown(error))
-        return
+        return None
     _summary(dataset, table.notes)
+    return dataset
 
 
 def _columns_left_out(table: Table, roles: RoleChoices) -> None:

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from app.analysis.map.reconstruction import DecodedLevels, Reconstruction
 from app.figures import palette
+from app.figures.pictures import enlarged, picture_colours, pixel_widths
 from app.figures.theme import accent, heatmap_colours, interval_colour, page_colours
 from app.formatting import distinct_titles, shortened
+from lvmcore.preprocessing.picture_shape import ImageShape
 
 __all__ = ["MOST_LINES", "height", "images", "level_chart", "level_height", "row_chart"]
 
@@ -160,29 +162,23 @@ def level_chart(categories: Sequence[DecodedLevels], *, dark: bool) -> Options:
 
 
 def images(
-    row: Reconstruction, shape: tuple[int, int], limits: tuple[float, float], *, dark: bool
+    row: Reconstruction, shape: ImageShape, limits: tuple[float, float], *, dark: bool
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], float]:
     """A decoded image, the interval widths of its pixels, and the largest width.
+
+    The width of a pixel in colour is the root mean square over its channels.
 
     Returns:
         Both as RGB images, each pixel enlarged.
     """
-    low, high = limits
-    share = ((row.value - low) / max(high - low, 1e-300)).clip(0, 1).reshape(shape)
-    grey = np.repeat((255 * share)[..., None], 3, axis=-1)
-    width = (row.high - row.low).reshape(shape)
+    decoded = picture_colours(row.value, shape, limits, hidden=accent(dark))
+    width = pixel_widths(row.high - row.low, shape)
     most = float(width.max())
     colours = np.array(
         palette.ramp_steps(heatmap_colours(low_is_certain=True, dark=dark), palette.LEVELS)
     )
     widths = colours[(width / max(most, 1e-300) * (palette.LEVELS - 1)).round().astype(int)]
-    times = max(1, _IMAGE_PX // shape[1])
-    enlarged = (
-        np.repeat(np.repeat(part, times, axis=0), times, axis=1).astype(np.uint8)
-        for part in (grey, widths)
-    )
-    first, second = enlarged
-    return first, second, most
+    return enlarged(decoded, _IMAGE_PX), enlarged(widths.astype(np.uint8), _IMAGE_PX), most
 
 
 def _rounded(values: NDArray[np.float64]) -> list[float]:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from app.analysis.map.generation import DecodedPath
+from app.figures.pictures import add_picture, add_widths, pixel_widths
 from app.figures.theme import (
     accent,
     escape,
-    heatmap_colours,
     interval_colour,
     page_colours,
     template,
 )
 from app.formatting import number, shortened
+from lvmcore.preprocessing.picture_shape import ImageShape
 
 __all__ = ["curves_figure", "strip_figure"]
 
@@ -93,7 +93,7 @@ def curves_figure(
 
 def strip_figure(
     found: DecodedPath,
-    shape: tuple[int, int],
+    shape: ImageShape,
     limits: tuple[float, float],
     title: str,
     *,
@@ -102,16 +102,18 @@ def strip_figure(
 ) -> go.Figure:
     """Images along a curve, with the interval widths of their pixels below.
 
+    The width of a pixel in colour is the root mean square over its channels.
+
     Args:
         found: the decoded curve.
-        shape: height and width of the images.
+        shape: height and width of the images, and 3 in colour.
         limits: darkest and lightest value of all images.
         title: title of ``found.at``.
         most: most images, evenly spaced along the curve.
         dark: whether the page is dark.
     """
     chosen = np.linspace(0, len(found.at) - 1, min(most, len(found.at))).round().astype(int)
-    width = found.high[chosen] - found.low[chosen]
+    width = [pixel_widths(found.high[i] - found.low[i], shape) for i in chosen]
     figure = make_subplots(
         rows=2,
         cols=len(chosen),
@@ -119,24 +121,20 @@ def strip_figure(
         horizontal_spacing=0.008,
         vertical_spacing=0.03,
     )
-    sd_style = {
-        "zmin": 0.0,
-        "zmax": float(width.max()),
-        "colorscale": heatmap_colours(low_is_certain=True, dark=dark),
-        "colorbar": {"title": {"text": "interval width"}, "len": 0.5, "y": 0.25},
-    }
+    widest = max(float(one.max()) for one in width)
+    bar = {"title": {"text": "interval width"}, "len": 0.5, "y": 0.25}
     for column, i in enumerate(chosen, start=1):
-        image: dict[str, Any] = {"zmin": limits[0], "zmax": limits[1], "colorscale": "Greys_r"}
-        for line, cells, style in ((1, found.value[i], image), (2, width[column - 1], sd_style)):
-            figure.add_heatmap(
-                z=cells.reshape(shape),
-                showscale=line == 2 and column == len(chosen),
-                hovertemplate="%{z:.3g}<extra>row %{y}, column %{x}</extra>",
-                name=f"{escape(title)} {number(found.at[i], 3)}",
-                row=line,
-                col=column,
-                **style,
-            )
+        name = f"{escape(title)} {number(found.at[i], 3)}"
+        add_picture(figure, found.value[i], shape, limits, title=name, place=(1, column), dark=dark)
+        add_widths(
+            figure,
+            width[column - 1],
+            title=name,
+            place=(2, column),
+            most=widest,
+            bar=bar if column == len(chosen) else None,
+            dark=dark,
+        )
     for k in range(2 * len(chosen)):
         name = "" if k == 0 else str(k + 1)
         figure.update_layout({f"yaxis{name}": {"autorange": "reversed", "scaleanchor": f"x{name}"}})

@@ -29,6 +29,7 @@ from app.components.map.view_choice import choose_axes
 from app.components.page_opening import PageOpening, open_map
 from app.figures import row_traces
 from app.figures.canvas_scene import Scene
+from app.figures.pictures import channel_note
 from app.formatting import count, markdown, number
 from app.services import fitted_maps, generation, row_analysis
 from app.state.session import session
@@ -37,6 +38,7 @@ from app.views.generate import cursor_charts, paths_and_sweeps
 from app.views.generate.samples import samples_panel
 from lvmcore.errors import LatentboardError
 from lvmcore.prediction.label_columns import label_columns
+from lvmcore.preprocessing.picture_shape import ImageShape
 
 #: Most rows on the map, which is redrawn as the cursor moves.
 MOST_DRAWN = 4000
@@ -299,14 +301,14 @@ def _row_charts(fitted_map: FittedMap, found: Reconstruction, *, dark: bool) -> 
         st.caption("Probability of each level.")
 
 
-def _images(
-    fitted_map: FittedMap, found: Reconstruction, shape: tuple[int, int], *, dark: bool
-) -> None:
+def _images(fitted_map: FittedMap, found: Reconstruction, shape: ImageShape, *, dark: bool) -> None:
     limits = generation.cell_range(fitted_map.run)
     image, width, most = cursor_charts.images(found, shape, limits, dark=dark)
     left, right = st.columns(2)
     left.image(image, caption="decoded")
     right.image(width, caption=f"width of ± 2 sd, at most {most:.3g}")
+    if channel_note(shape):
+        st.caption(channel_note(shape))
 
 
 if __name__ == "__main__":  # as the navigation runs it

@@ -20,6 +20,7 @@ from app.analysis.map.generation import (
 from app.analysis.map.map_axes import Axes
 from app.components.download_buttons import table_downloads
 from app.components.map.reconstruction_panel import MOST_LISTED
+from app.figures.pictures import channel_note
 from app.formatting import count, distinct_titles, markdown, number, shortened
 from app.services import generation, row_analysis
 from app.state.session import session
@@ -241,7 +242,7 @@ def _curve_panel(fitted_map: FittedMap, found: DecodedPath, title: str, stem: st
             dark=dark,
         )
         caption = f"{IMAGES} images along the {stem}, with their position above, and the width of "
-        caption += "the ± 2 sd interval of each pixel below."
+        caption += f"the ± 2 sd interval of each pixel below. {channel_note(dataset.image_shape)}"
     else:
         columns = _columns(fitted_map, found, stem)
         figure = curves_figure(found, columns, dataset.feature_names, title, dark=dark)

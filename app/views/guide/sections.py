@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from app.analysis.map.row_colours import category_style
-from app.figures import latent_map, row_panels, row_traces, score_bars, training_curve
+from app.figures import latent_map, row_panels, row_traces, training_curve
 from app.views.guide.examples import HELD_OUT, SHUFFLED_WEIGHT, ExampleFit, examples
+from app.views.guide.figures import scores_figure
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -150,7 +151,7 @@ def _held_out(true: ExampleFit, shuffled: ExampleFit) -> GuideSection:
             "Compare models by held-out scores. Rows are held out on the Data page, and every "
             "score states its protocol.",
         ),
-        lambda dark: score_bars.scores_figure(
+        lambda dark: scores_figure(
             ("true labels", "shuffled labels"),
             {
                 "1-NN on the map of the fit": (true.on_map, shuffled.on_map),

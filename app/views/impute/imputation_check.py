@@ -9,6 +9,7 @@ import streamlit as st
 
 from app.analysis.map.subsampling import evenly_spaced
 from app.figures.interval_coverage import HiddenCellPredictions, coverage_figure
+from app.figures.pictures import channel_note
 from app.formatting import count, distinct_titles, markdown, number, shortened
 from app.services import fitted_maps, imputation
 from app.state.session import session
@@ -24,6 +25,10 @@ __all__ = ["FIGURES", "imputation_check"]
 _MOST_DRAWN = 400
 #: Most pictures with hidden pixels that are drawn.
 _MOST_PICTURES = 8
+_HIDDEN_CHANNELS = (
+    "A pixel has the accent colour where one of its channels is hidden or missing: the cells of a "
+    "picture are its channels."
+)
 #: The page warns if the error is above this share of the error of the column means.
 _HARDLY_BETTER = 0.95
 #: Titles of the metrics of the check; the keys of the column means end in "_means".
@@ -119,9 +124,11 @@ def _pictures(job: Job) -> None:
         config={"displayModeBar": False},
         alt="Pictures with hidden pixels, and how they were filled",
     )
+    colour = len(dataset.image_shape) > 2
     st.caption(
         f"The {count(len(found.names), 'picture')} with the most pixels hidden for the check. "
         "Hidden pixels are filled by the fit that did not see them, missing ones by the final fit."
+        + (f" {_HIDDEN_CHANNELS} {channel_note(dataset.image_shape)}" if colour else "")
     )
 
 

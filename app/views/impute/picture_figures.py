@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from app.analysis.tables.hidden_pictures import HiddenPictures
-from app.figures.theme import escape, heatmap_colours, page_colours, template
+from app.figures.pictures import add_picture, add_widths, pixel_widths
+from app.figures.theme import escape, page_colours, template
 from app.formatting import shortened
+from lvmcore.preprocessing.picture_shape import ImageShape
 
 __all__ = ["picture_figure"]
 
@@ -18,12 +18,15 @@ _IMAGE_PX = 84
 _LINES = ("observed", "hidden", "filled", "interval width")
 
 
-def picture_figure(found: HiddenPictures, shape: tuple[int, int], *, dark: bool) -> go.Figure:
+def picture_figure(found: HiddenPictures, shape: ImageShape, *, dark: bool) -> go.Figure:
     """Draw each picture in a column: observed, with its pixels hidden, filled, and the width.
+
+    A pixel in colour is hidden where one of its channels is, and its width is the root mean square
+    over its channels.
 
     Args:
         found: the pictures.
-        shape: their height and width.
+        shape: their height and width, and 3 in colour.
         dark: whether the page is dark.
     """
     n = len(found.names)
@@ -36,24 +39,27 @@ def picture_figure(found: HiddenPictures, shape: tuple[int, int], *, dark: bool)
         vertical_spacing=0.02,
     )
     limits = float(np.nanmin(found.truth)), float(np.nanmax(found.truth))
-    grey: dict[str, Any] = {"zmin": limits[0], "zmax": limits[1], "colorscale": "Greys_r"}
-    sd: dict[str, Any] = {
-        "zmin": 0.0,
-        "zmax": float(found.width.max()) or 1.0,
-        "colorscale": heatmap_colours(low_is_certain=True, dark=dark),
-    }
-    lines = ((found.truth, grey), (found.seen, grey), (found.filled, grey), (found.width, sd))
-    for line, (values, style) in enumerate(lines, start=1):
-        for column in range(n):
-            figure.add_heatmap(
-                z=values[column].reshape(shape),
-                showscale=False,
-                hovertemplate="%{z:.3g}<extra>row %{y}, column %{x}</extra>",
-                name=f"{escape(found.names[column])}, {_LINES[line - 1]}",
-                row=line,
-                col=column + 1,
-                **style,
+    widths = [pixel_widths(width, shape) for width in found.width]
+    most = max(float(width.max()) for width in widths) or 1.0
+    for column, name in enumerate(map(escape, found.names), start=1):
+        for line, values in enumerate((found.truth, found.seen, found.filled), start=1):
+            add_picture(
+                figure,
+                values[column - 1],
+                shape,
+                limits,
+                title=f"{name}, {_LINES[line - 1]}",
+                place=(line, column),
+                dark=dark,
             )
+        add_widths(
+            figure,
+            widths[column - 1],
+            title=f"{name}, {_LINES[3]}",
+            place=(4, column),
+            most=most,
+            dark=dark,
+        )
     for k in range(4 * n):
         name = "" if k == 0 else str(k + 1)
         figure.update_layout({f"yaxis{name}": {"autorange": "reversed", "scaleanchor": f"x{name}"}})

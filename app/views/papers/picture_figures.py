@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import NDArray
 
 from app.analysis.tables.hidden_pictures import ReconstructedPictures
-from app.figures.palette import rgb
-from app.figures.theme import accent, page_colours, template
+from app.figures.pictures import picture_grid
+from app.figures.theme import page_colours, template
+from lvmcore.preprocessing.picture_shape import ImageShape
 
 __all__ = ["picture_columns_figure"]
 
@@ -18,28 +18,22 @@ _GAP, _PICTURE_PX = 2, 62
 
 
 def picture_columns_figure(
-    found: ReconstructedPictures, shape: tuple[int, int], *, dark: bool
+    found: ReconstructedPictures, shape: ImageShape, *, dark: bool
 ) -> go.Figure:
     """Draw the pictures in a grid, a picture in a line; hidden pixels have the accent colour.
 
+    A pixel in colour is hidden where one of its channels is.
+
     Args:
         found: the pictures.
-        shape: their height and width.
+        shape: their height and width, and 3 in colour.
         dark: whether the page is dark.
     """
     n = len(found.truth)
-    low, high = float(np.nanmin(found.truth)), float(np.nanmax(found.truth))
-    height, width = shape[0] + _GAP, shape[1] + _GAP
-    canvas = np.broadcast_to(
-        rgb([page_colours(dark).page]), (n * height - _GAP, 3 * width - _GAP, 3)
-    ).copy()
-    for column, values in enumerate((found.truth, found.seen, found.mean)):
-        for line in range(n):
-            top, left = line * height, column * width
-            canvas[top : top + shape[0], left : left + shape[1]] = _colours(
-                values[line].reshape(shape), low, high, accent(dark)
-            )
-    figure = go.Figure(go.Image(z=canvas.round().astype(np.uint8), hoverinfo="skip"))
+    limits = float(np.nanmin(found.truth)), float(np.nanmax(found.truth))
+    rows = np.stack([found.truth, found.seen, found.mean], axis=1)
+    canvas = picture_grid(rows, shape, limits, gap=_GAP, dark=dark)
+    figure = go.Figure(go.Image(z=canvas, hoverinfo="skip"))
     figure.update_layout(
         template=template(dark),
         height=26 + n * _PICTURE_PX,
@@ -50,7 +44,7 @@ def picture_columns_figure(
     )
     for column, text in enumerate(_COLUMNS):
         figure.add_annotation(
-            x=column * width + shape[1] / 2,
+            x=column * (shape[1] + _GAP) + shape[1] / 2,
             y=-0.5,
             text=text,
             showarrow=False,
@@ -58,12 +52,3 @@ def picture_columns_figure(
             font={"size": 10, "color": page_colours(dark).muted},
         )
     return figure
-
-
-def _colours(
-    picture: NDArray[np.float64], low: float, high: float, hidden: str
-) -> NDArray[np.float64]:
-    """RGB values of a picture, grey from ``low`` to ``high``, [height, width, 3]."""
-    share = ((picture - low) / max(high - low, 1e-300)).clip(0, 1)
-    grey = np.repeat(255 * share[..., None], 3, axis=-1)
-    return np.where(np.isnan(picture)[..., None], rgb([hidden]), grey)

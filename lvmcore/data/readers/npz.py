@@ -1,4 +1,4 @@
-"""Reader of NPZ files: X, and optionally labels and names."""
+"""Reader of NPZ files: X, a matrix or pictures, and optionally labels and names."""
 
 import io
 import math
@@ -15,63 +15,90 @@ from lvmcore.data.readers.zip_archive import damaged_archive_error, read_member,
 from lvmcore.data.size_limits import check_size
 from lvmcore.data.table import rounded_note
 from lvmcore.errors import DataError
+from lvmcore.preprocessing.picture_shape import ImageShape, pixel_names
 
 __all__ = ["read_npz"]
 
 #: Bytes that contain the header of an array.
 _HEADER = 1 << 16
 _LABELS = ("y", "labels")
-_KNOWN = ("X", *_LABELS, "feature_names", "row_ids")
+_NAMES = ("feature_names", "row_ids")
+#: Channels of a pixel: grey, or red, green and blue.
+_GREY, _COLOUR = 1, 3
 
 
 def read_npz(archive: zipfile.ZipFile, name: str) -> tuple[pd.DataFrame, list[str]]:
     """Read the arrays of an NPZ file; pickled objects are never loaded.
 
     Args:
-        archive: Contains `X` [N, D] of numbers, and optionally `y` or `labels` [N],
-            `feature_names` [D] and `row_ids` [N].
+        archive: Contains `X` (or `x`) of numbers, and optionally `y` or `labels` [N],
+            `feature_names` [D] and `row_ids` [N]. X is a matrix [N, D], grey pictures
+            [N, height, width] or [N, height, width, 1], or pictures in colour
+            [N, height, width, 3].
         name: Name of the file in messages.
 
     Returns:
-        The frame: row ids, the columns of X, labels; and notes on arrays that were not used.
+        The frame: row ids, the columns of X, labels; and notes on pictures and on arrays that were
+        not used. The columns of pictures are their pixels row by row, the channels of a pixel side
+        by side, with the names of ``pixel_names``.
 
     Raises:
-        DataError: X is absent or not a numeric matrix, or the shape of another array does not
-            match it.
+        DataError: X is absent or holds neither a numeric matrix nor pictures, or the shape of
+            another array does not match it.
     """
     members = {member.removesuffix(".npy"): member for member in archive.namelist()}
-    if "X" not in members:
+    key = "X" if "X" in members else "x"
+    if key not in members:
         shown = ", ".join(map(repr, sorted(members)[:6]))
         raise DataError(
             f"{name!r} holds the arrays {shown}, and none called 'X'. Expected X [rows, columns] "
             "of numbers: numpy.savez(file, X=..., y=..., feature_names=...)."
         )
-    arrays = {
-        key: _load_array(archive, members[key], key, name) for key in _KNOWN if key in members
-    }
-    X = _numeric_matrix(arrays["X"], name)
+    used = (key, *_LABELS, *_NAMES)
+    arrays = {one: _load_array(archive, members[one], one, name) for one in used if one in members}
+    given = arrays[key]
+    X, shape = _numeric_matrix(given, key, name), _image_shape(given, key, name)
     rows, columns = X.shape
-    names = _companion_array(arrays, "feature_names", columns, "columns", name)
+    names, notes = _feature_names(arrays, shape, columns, name)
     ids = _companion_array(arrays, "row_ids", rows, "rows", name)
-    headers = [f"x{i + 1}" for i in range(columns)] if names is None else list(map(str, names))
+    headers = [f"x{i + 1}" for i in range(columns)] if names is None else names
     parts = [pd.DataFrame(X)]
     if ids is not None:
         parts.insert(0, pd.DataFrame({"row_id": _to_series(ids)}))
         headers.insert(0, "row_id")
-    for key in _LABELS:
-        labels = _companion_array(arrays, key, rows, "rows", name)
+    for one in _LABELS:
+        labels = _companion_array(arrays, one, rows, "rows", name)
         if labels is not None:
-            parts.append(pd.DataFrame({key: _to_series(labels)}))
-            headers.append(key)
+            parts.append(pd.DataFrame({one: _to_series(labels)}))
+            headers.append(one)
     frame = pd.concat(parts, axis="columns").set_axis(headers, axis="columns")
-    others = sorted(set(members) - set(_KNOWN))
-    notes = [f"Arrays that were not used: {', '.join(map(repr, others[:6]))}."] if others else []
-    if X.dtype != arrays["X"].dtype and arrays["X"].dtype.kind == "u":
-        first = 0 if ids is None else 1
-        for column in np.flatnonzero((arrays["X"] > 2**53).any(axis=0)).tolist():
-            row = int(np.argmax(arrays["X"][:, column] > 2**53))
-            notes.append(rounded_note(headers[first + column], row))
+    others = sorted(set(members) - set(used))
+    if others:
+        notes.append(f"Arrays that were not used: {', '.join(map(repr, others[:6]))}.")
+    if X.dtype != given.dtype and given.dtype.kind == "u":
+        first, large = 0 if ids is None else 1, given.reshape(rows, -1) > 2**53
+        for column in np.flatnonzero(large.any(axis=0)).tolist():
+            notes.append(rounded_note(headers[first + column], int(np.argmax(large[:, column]))))
     return frame, notes
+
+
+def _feature_names(
+    arrays: dict[str, NDArray[Any]], shape: ImageShape | None, columns: int, name: str
+) -> tuple[list[str] | None, list[str]]:
+    """Names of the columns, None where X has none; and a note on pictures."""
+    if shape is None:
+        given = _companion_array(arrays, "feature_names", columns, "columns", name)
+        return None if given is None else list(map(str, given)), []
+    size = f"{shape[0]} × {shape[1]} pixels"
+    note = f"The rows are grey pictures of {size}, a column for each pixel, row by row."
+    if len(shape) > 2:
+        note = (
+            f"The rows are pictures in colour of {size}, three columns for each pixel, row by row: "
+            "red, green and blue side by side."
+        )
+    if "feature_names" in arrays:
+        note += " The columns are named by their pixels, not by 'feature_names'."
+    return pixel_names(shape), [note]
 
 
 def _load_array(archive: zipfile.ZipFile, member: str, key: str, name: str) -> NDArray[Any]:
@@ -99,24 +126,46 @@ def _load_array(archive: zipfile.ZipFile, member: str, key: str, name: str) -> N
         raise damaged_archive_error(name) from error
 
 
-def _numeric_matrix(X: NDArray[Any], name: str) -> NDArray[Any]:
-    """X as int64 or float64."""
+def _numeric_matrix(X: NDArray[Any], key: str, name: str) -> NDArray[Any]:
+    """X as int64 or float64, a picture in a row, [N, D]."""
     shape = " x ".join(map(str, X.shape))
-    if X.ndim != 2:
+    if X.ndim not in (2, 3, 4):
         raise DataError(
-            f"The array 'X' of {name!r} has {X.ndim} dimensions ({shape or 'one number'}). "
+            f"The array {key!r} of {name!r} has {X.ndim} dimensions ({shape or 'one number'}). "
             "Expected two, rows x columns: X.reshape(len(X), -1)."
         )
     if 0 in X.shape:
         raise DataError(
-            f"The array 'X' of {name!r} is empty ({shape}). Expected at least one row and column."
+            f"The array {key!r} of {name!r} is empty ({shape}). Expected at least one row and "
+            "column."
         )
     if X.dtype.kind not in "biuf":
         raise DataError(
-            f"The array 'X' of {name!r} holds {X.dtype}. Expected real numbers (float or int)."
+            f"The array {key!r} of {name!r} holds {X.dtype}. Expected real numbers (float or int)."
         )
     exact = X.dtype.kind in "bi" or (X.dtype.itemsize < 8 and X.dtype.kind == "u")
-    return X.astype(np.int64 if exact else np.float64)
+    return X.reshape(len(X), -1).astype(np.int64 if exact else np.float64)
+
+
+def _image_shape(X: NDArray[Any], key: str, name: str) -> ImageShape | None:
+    """The shape of the pictures in X; None for a matrix."""
+    if X.ndim == 2:
+        return None
+    height, width, channels = (*X.shape[1:], _GREY)[:3]
+    if channels == _GREY:
+        return height, width
+    if channels == _COLOUR:
+        return height, width, _COLOUR
+    advice = ""
+    if channels == 4:
+        advice = f" Leave the opacity out: {key}[..., :3]."
+    elif height in (_GREY, _COLOUR):
+        advice = f" Its channels seem to come first: numpy.moveaxis({key}, 1, -1)."
+    raise DataError(
+        f"The array {key!r} of {name!r} holds pictures of {channels} channels "
+        f"({' x '.join(map(str, X.shape))}). Expected {_GREY} channel of grey or {_COLOUR} of "
+        f"colour in the last dimension.{advice}"
+    )
 
 
 def _companion_array(

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from lvmcore.errors import DataError
+from lvmcore.preprocessing.picture_shape import pixel_names
 
 __all__ = ["breast_cancer", "digits", "iris", "wine"]
 
@@ -66,7 +67,7 @@ def breast_cancer() -> pd.DataFrame:
 def digits() -> pd.DataFrame:
     """Handwritten digits, 1797 images of 8 x 8 pixels from 0 to 16, and which digit each is."""
     frame = pd.read_csv(_path("digits.csv.gz"), header=None).astype(np.int64)
-    frame.columns = [f"pixel_{row}_{column}" for row in range(8) for column in range(8)] + ["digit"]
+    frame.columns = [*pixel_names((8, 8)), "digit"]
     return frame
 
 

@@ -17,6 +17,7 @@ from lvmcore.data.samples.public_images import Images, read_public_images
 from lvmcore.data.samples.public_tables import read_public_table
 from lvmcore.data.table import Table
 from lvmcore.errors import ConfigError, DataError
+from lvmcore.preprocessing.picture_shape import pixel_names
 
 __all__ = [
     "VARIABLE",
@@ -138,8 +139,7 @@ def _read_images(name: str) -> Images:
 
 def _image_table(name: str, found: Images) -> Table:
     count, height, width = found.images.shape
-    columns = [f"pixel_{row}_{column}" for row in range(height) for column in range(width)]
-    frame = pd.DataFrame(found.images.reshape(count, -1), columns=columns)
+    frame = pd.DataFrame(found.images.reshape(count, -1), columns=pixel_names((height, width)))
     extra = {key: pd.Series(values.tolist()) for key, values in found.further.items()}
     if found.labels is not None:
         extra["label"] = pd.Series(found.labels.tolist())

@@ -26,7 +26,12 @@ from lvmcore.neural.settings import NetworkKindOrAuto, PictureShape
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advised, Doc, Range
-from lvmcore.preprocessing.picture_shape import AUTO_SHAPE, picture_shape
+from lvmcore.preprocessing.picture_shape import (
+    AUTO_SHAPE,
+    picture_shape,
+    pixel_names,
+    shape_text,
+)
 from lvmcore.training.held_out import HeldOutTracking
 from lvmcore.training.loop import train
 from lvmcore.training.outcome import FitOutcome
@@ -121,12 +126,15 @@ class _ClassifierNetworkMethod:
     def advise(self, size: TableSize) -> dict[str, Advised]:
         """Convolutions where the columns make a picture; more steps for long tables."""
         found = {"network": Advised("columns")}
-        try:
-            rows, columns, _ = picture_shape(size.n_columns, AUTO_SHAPE)
-            reason = f"{size.n_columns:,} columns make pictures of {rows} × {columns}"
+        shape = _shape_of(size)
+        if shape is not None:
+            rows, columns, channels = shape
+            colour = " in colour" if channels > 1 else ""
+            reason = f"{size.n_columns:,} columns make pictures of {rows} × {columns}{colour}"
             found = {"network": Advised("pictures", reason)}
-        except DataError:
-            pass
+            named = size.image_shape
+            if named is not None and shape != _shape_of(replace(size, image_shape=None)):
+                found["picture_shape"] = Advised(shape_text(named), "the rows are such pictures")
         if size.n_rows > LONG_TABLE:
             reason = f"a step sees one batch, and {size.n_rows:,} rows take many"
             found["max_iter"] = Advised(4000, reason)
@@ -192,6 +200,15 @@ class _ClassifierNetworkMethod:
         restore_network(network, arrays, "network.")
         network.column_relevance.copy_(torch.as_tensor(arrays["column_relevance"].copy()))
         return _FittedClassifierNetwork(network)
+
+
+def _shape_of(size: TableSize) -> tuple[int, int, int] | None:
+    """Rows, columns and channels of the pictures of a table; None where it has none."""
+    names = () if size.image_shape is None else pixel_names(size.image_shape)
+    try:
+        return picture_shape(size.n_columns, AUTO_SHAPE, names)
+    except DataError:
+        return None
 
 
 def _network(

@@ -36,7 +36,7 @@ from lvmcore.neural.settings import NetworkKind, PictureShape
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.numerics.conversion import to_numpy
 from lvmcore.parameters import Advised, Doc, Range
-from lvmcore.preprocessing.picture_shape import AUTO_SHAPE
+from lvmcore.preprocessing.picture_shape import AUTO_SHAPE, picture_shape, shape_text
 from lvmcore.training.snapshots import thinned
 
 __all__ = [
@@ -92,6 +92,9 @@ class _FittedDeepKernel(FittedDeepGP[DeepKernelGP]):
             "widths": [self.gp.last.n_inputs],
             "units": len(self.gp.network.last.weight),
         }
+        pixels = getattr(self.gp.network, "pixels", None)
+        if pixels is not None:
+            own["picture"] = list(pixels.shape)
         return arrays, {**facts, **own}
 
 
@@ -123,6 +126,7 @@ class _DeepKernelMethod(DeepGPMethod[DeepKernelGP]):
             likelihood,
             settings=options.initial,
             n_hidden=options.given["n_hidden"],
+            shape=options.given["picture_shape"],
             generator=generator,
         )
 
@@ -143,6 +147,7 @@ class _DeepKernelMethod(DeepGPMethod[DeepKernelGP]):
             likelihood,
             settings=settings,
             n_hidden=int(facts["units"]),
+            shape=_stored_shape(options, facts),
             generator=torch.Generator(),
         )
 
@@ -183,6 +188,7 @@ def _network_gp(
     *,
     settings: DeepGPSettings,
     n_hidden: int,
+    shape: str,
     generator: torch.Generator,
 ) -> DeepKernelGP:
     pictures = options.given["network"] == "pictures"
@@ -195,10 +201,19 @@ def _network_gp(
         n_hidden=n_hidden,
         scale=options.given["weight_scale"],
         generator=generator,
-        pixels=PixelScaling(options.standardiser, X, options.given["picture_shape"])
-        if pictures
-        else None,
+        pixels=PixelScaling(options.standardiser, X, shape) if pictures else None,
     )
+
+
+def _stored_shape(options: DeepGPOptions, facts: Mapping[str, Any]) -> str:
+    """The shape of the pictures of a file; files of earlier versions have that of the settings."""
+    given = str(options.given["picture_shape"])
+    if options.given["network"] != "pictures":
+        return given
+    if "picture" in facts:
+        rows, columns, channels = facts["picture"]
+        return shape_text((rows, columns, channels))
+    return shape_text(picture_shape(len(options.standardiser.mean), given))
 
 
 @estimator_dataclass

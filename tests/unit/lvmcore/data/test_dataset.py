@@ -17,6 +17,10 @@ from lvmcore.data import (
 )
 from lvmcore.data.dataset_storage import load_dataset, save_dataset
 from lvmcore.errors import DataError
+from lvmcore.preprocessing.picture_shape import pixel_names
+
+#: Of a dataset of grey pictures, as a version computed it that knew no pictures in colour.
+EARLIER_DIGEST = "73e6227ef68d0963c777fac155ee2ba5ef1a1c042518b90b063e86568b06b45b"
 
 
 @pytest.fixture
@@ -193,6 +197,10 @@ def test_from_arrays() -> None:
         ({"X": [[1.0], [2.0]], "labels": ["a"]}, "1 labels for 2 rows"),
         ({"X": [[1.0], [2.0]], "row_ids": ["r", "r"]}, "'r' occurs twice"),
         ({"X": [[1.0, 2.0]], "image_shape": (2, 2)}, "does not have 2 pixels"),
+        ({"X": np.ones((1, 12)), "image_shape": (2, 3, 3)}, "does not have 12 values of pixels"),
+        ({"X": np.ones((1, 12)), "image_shape": (2, 2, 4)}, r"\(height, width, 3\) for pictures"),
+        ({"X": np.ones((1, 12)), "image_shape": (12,)}, "is no shape of pictures"),
+        ({"X": np.ones((1, 12)), "image_shape": (-3, -4)}, "is no shape of pictures"),
     ],
 )
 def test_from_arrays_refuses(arguments: dict[str, object], message: str) -> None:
@@ -221,12 +229,53 @@ def test_digest_sees_everything_that_matters() -> None:
         ([f"pixel{i}" for i in range(60)], None),
         ([f"pixel_{j}_{i}" for i in range(3) for j in range(5)], None),
         (["pixel_0_0"], None),
+        ([f"pixel_{i}_{j}_{c}" for i in (0, 1) for j in range(3) for c in "rgb"], (2, 3, 3)),
+        ([f"px {i},{j} {c}" for i in (5, 6) for j in (1, 2) for c in (1, 2, 3)], (2, 2, 3)),
+        ([f"log(1 + p{i}_{j}_{c})" for i in (0, 1) for j in (0, 1) for c in (0, 1, 2)], (2, 2, 3)),
+        ([f"pixel_{i}_{j}_{c}" for c in "rgb" for i in (0, 1) for j in range(3)], None),
+        ([f"pixel_{i}_{j}_{c}" for i in (0, 1) for j in range(3) for c in "bgr"], None),
+        ([f"pixel_{i}_{j}_{c}" for i in (0, 1) for j in range(3) for c in "rg"], None),
+        ([f"pixel_{i}_{j}_r" for i in (0, 1) for j in range(3)], None),
+        ([f"pixel_{i}_{j}_{c}" for i in (0, 1) for j in range(3) for c in "rgb"][:-1], None),
+        (["pixel_0_0", "pixel_0_1", "pixel_1_0", "pixel_1_1_r"], None),
+        ([f"pixel{i}" for i in range(12 * 16 * 3 + 1)], None),
         (["a", "b", "c", "d"], None),
         ([], None),
     ],
 )
-def test_image_shape(names: list[str], shape: tuple[int, int] | None) -> None:
+def test_image_shape(names: list[str], shape: tuple[int, ...] | None) -> None:
     assert propose_image_shape(names) == shape
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (61, 80), (2, 3, 3), (12, 16, 3)])
+def test_names_of_pixels_tell_the_shape(shape: tuple[int, int] | tuple[int, int, int]) -> None:
+    names = pixel_names(shape)
+    assert len(set(names)) == len(names) == np.prod(shape)
+    assert propose_image_shape(names) == shape
+    X = np.ones((2, len(names)))
+    assert Dataset.from_arrays(X, image_shape=shape).feature_names == tuple(names)
+
+
+def test_pictures_in_colour_are_stored(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).random((5, 3 * 4 * 3))
+    dataset = Dataset.from_arrays(X, image_shape=(3, 4, 3))
+    found = load_dataset(save_dataset(dataset, tmp_path))
+    assert found.image_shape == (3, 4, 3)
+    assert found.digest == dataset.digest
+    np.testing.assert_array_equal(found.X, X)
+    assert found.subset(np.array([0, 3])).image_shape == (3, 4, 3)
+    other = Dataset.from_arrays(X, None, dataset.feature_names, image_shape=(4, 3, 3))
+    assert other.digest != dataset.digest
+
+
+def test_a_store_of_an_earlier_version_keeps_its_grey_pictures(tmp_path: Path) -> None:
+    X = np.arange(18.0).reshape(3, 6)
+    names = [f"pixel_{row}_{column}" for row in range(2) for column in range(3)]
+    dataset = Dataset.from_arrays(X, ["a", "b", "a"], names, image_shape=(2, 3))
+    assert dataset.digest == EARLIER_DIGEST
+    folder = save_dataset(dataset, tmp_path)
+    assert json.loads((folder / "dataset.json").read_text())["image_shape"] == [2, 3]
+    assert load_dataset(folder).image_shape == (2, 3)
 
 
 def test_proposals(table: Table) -> None:

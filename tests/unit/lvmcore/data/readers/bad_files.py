@@ -403,7 +403,8 @@ OTHERS = (
         note="1 infinite value",
     ),
     Case("npz of objects", lambda: npz(X=np.array([[1, "a"]], dtype=object)), "Python objects"),
-    Case("npz with three dimensions", lambda: npz(X=np.zeros((2, 3, 4))), "has 3 dimensions"),
+    Case("npz of sequences of pictures", lambda: npz(X=np.zeros((2, 3, 4, 5, 3))), "5 dimensions"),
+    Case("npz of pictures of two channels", lambda: npz(X=np.zeros((2, 3, 4, 2))), "2 channels"),
     Case(
         "npz of texts that are none",
         lambda: npz(X=np.eye(2), y=np.array([0x110000, 65], dtype=np.uint32).view("<U1")),

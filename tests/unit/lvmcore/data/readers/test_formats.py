@@ -198,11 +198,57 @@ def test_npz_of_the_matrix_alone() -> None:
     assert read_table(npz(X=X, y=labels[:, None])).frame["y"].tolist() == labels.tolist()
 
 
+def test_npz_of_pictures_in_colour() -> None:
+    x = np.random.default_rng(0).integers(0, 256, (6, 4, 5, 3)).astype(np.uint8)
+    table = read_table(npz(x=x, y=np.array(["a", "b"] * 3)))
+    assert list(table.frame.columns[:4]) == [
+        *("pixel_0_0_red", "pixel_0_0_green", "pixel_0_0_blue", "pixel_0_1_red")
+    ]
+    assert table.frame["pixel_3_2_green"].tolist() == x[:, 3, 2, 1].tolist()
+    assert "in colour of 4 × 5 pixels" in table.notes[0]
+    dataset = table.dataset(label="y")
+    assert dataset.image_shape == (4, 5, 3)
+    assert (dataset.X.reshape(x.shape) == x).all()
+    fewer = table.dataset(features=list(table.frame.columns[3:-1]))
+    assert fewer.image_shape is None
+
+
+@pytest.mark.parametrize("shape", [(6, 4, 5), (6, 4, 5, 1)])
+def test_npz_of_grey_pictures(shape: tuple[int, ...]) -> None:
+    X = np.random.default_rng(0).random(shape)
+    table = read_table(npz(X=X, feature_names=np.array(["a"]), y=np.arange(6) % 2))
+    assert list(table.frame.columns) == [
+        *(f"pixel_{row}_{column}" for row in range(4) for column in range(5)),
+        "y",
+    ]
+    assert "grey pictures of 4 × 5 pixels" in table.notes[0]
+    assert "not by 'feature_names'" in table.notes[0]
+    dataset = table.dataset(label="y")
+    assert dataset.image_shape == (4, 5)
+    assert (X.reshape(6, -1) == dataset.X).all()
+
+
+def test_large_numbers_in_npz_pictures_have_a_note() -> None:
+    X = np.ones((3, 2, 2), dtype=np.uint64)
+    X[1, 1, 0] = 2**60
+    notes = read_table(npz(X=X)).notes
+    assert any(note.startswith("Column 'pixel_1_0'") and "row 2" in note for note in notes)
+
+
+def test_matrices_in_npz_files_are_not_taken_for_pictures() -> None:
+    table = read_table(npz(X=np.random.default_rng(0).random((5, 12 * 16 * 3))))
+    assert table.dataset().image_shape is None
+
+
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
         ({"data": np.zeros((2, 2))}, r"holds the arrays 'data', and none called 'X'"),
-        ({"X": np.zeros((2, 3, 4))}, r"'X' of 'table' has 3 dimensions \(2 x 3 x 4\)"),
+        ({"X": np.zeros((2, 3, 4, 3, 1))}, r"has 5 dimensions \(2 x 3 x 4 x 3 x 1\)"),
+        ({"X": np.zeros((2, 3, 4, 2))}, r"pictures of 2 channels \(2 x 3 x 4 x 2\). Expected 1"),
+        ({"X": np.zeros((2, 8, 8, 4))}, r"4 channels .* Leave the opacity out: X\[..., :3\]"),
+        ({"x": np.zeros((2, 3, 8, 9))}, r"of 9 channels .* numpy.moveaxis\(x, 1, -1\)"),
+        ({"x": np.zeros((2, 0, 8))}, r"'x' of 'table' is empty \(2 x 0 x 8\)"),
         ({"X": np.zeros(3)}, "has 1 dimensions"),
         ({"X": np.zeros((0, 3))}, r"is empty \(0 x 3\)"),
         ({"X": np.array([["a", "b"]])}, "Expected real numbers"),

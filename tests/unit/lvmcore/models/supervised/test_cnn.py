@@ -132,7 +132,7 @@ def test_what_it_is_of_follows_from_the_columns_and_the_shape() -> None:
 def test_advice_says_why() -> None:
     short = CNNClassifier.advise(TableSize(n_rows=100, n_columns=3072))
     assert short["network"].value == "pictures"
-    assert short["network"].reason == "3,072 columns make pictures of 32 × 32"
+    assert short["network"].reason == "3,072 columns make pictures of 32 × 32 in colour"
     long = CNNClassifier.suggest(TableSize(n_rows=60_000, n_columns=7))
     assert long == {"network": "columns", "max_iter": 4000}
 
