@@ -124,9 +124,9 @@ def _table(cards: Mapping[str, ModelCard], drawn: tuple[object, ...] | None) -> 
 
 
 _COLUMNS = {
-    "Name": st.column_config.TextColumn(width=150),
+    "Name": st.column_config.TextColumn(width=126),
     "Settings": st.column_config.TextColumn(
-        width=130, help="Settings that differ from the defaults of the model"
+        width=104, help="Settings that differ from the defaults of the model"
     ),
     run_history.PROGRESS: st.column_config.ProgressColumn(min_value=0.0, max_value=1.0, width=90),
     "Bound": st.column_config.NumberColumn(
@@ -138,19 +138,20 @@ _COLUMNS = {
         "used",
     ),
     "Held-out accuracy": st.column_config.NumberColumn(
-        format="%.3f", help="Accuracy of classes on held-out rows"
+        format="%.3f", width=128, help="Accuracy of classes on held-out rows"
     ),
     "R²": st.column_config.NumberColumn(
         format="%.3f", help="R² of a predicted number on held-out rows"
     ),
     "Trustworthiness": st.column_config.NumberColumn(
         format="%.3f",
+        width=113,
         help="Trustworthiness of 5 neighbours, in all dimensions of the map; the Latent page has "
         "its protocol",
     ),
-    "Seconds": st.column_config.NumberColumn(format="%.1f"),
-    "Tags": st.column_config.ListColumn(width=110),
-    "When": st.column_config.DatetimeColumn(format="distance"),
+    "Seconds": st.column_config.NumberColumn(format="%.1f", width=68),
+    "Tags": st.column_config.ListColumn(width=88),
+    "When": st.column_config.DatetimeColumn(format="distance", width=104),
 }
 
 
