@@ -41,7 +41,7 @@ def test_gaps_are_filled_checked_and_exported(dashboard: Dashboard, tmp_path: Pa
     plot = dashboard.plot("Predictions of hidden cells over their true values")
     assert sum(len(trace["x"]) for trace in plot["traces"] if trace["name"] != "exact") > 5
     dashboard.settled()
-    dashboard.has_rows(page.get_by_test_id("stDataFrame").last, int(gaps.any(axis=1).sum()))
+    dashboard.has_rows(dashboard.table("The completed table"), int(gaps.any(axis=1).sum()))
 
     content = dashboard.download("Completed table as CSV")
     texts, own = (

@@ -19,7 +19,7 @@ from app.views.impute.picture_figures import picture_figure
 from lvmcore.errors import LatentboardError
 from lvmcore.runs import Job
 
-__all__ = ["FIGURES", "imputation_check"]
+__all__ = ["FIGURES", "check_verdict", "imputation_check"]
 
 #: Most hidden cells of a column in the figure.
 _MOST_DRAWN = 400
@@ -56,6 +56,20 @@ def _key(job: Job, name: str) -> str:
     return widget_key("impute", job.id, name)
 
 
+def check_verdict(job: Job) -> None:
+    """Draw whether the imputed cells can be used: the error against the baselines, and warnings.
+
+    Args:
+        job: the finished imputation.
+    """
+    try:
+        comparison = imputation.comparison(job.id)
+    except LatentboardError:  # the check says so
+        return
+    if comparison is not None:
+        comparison_headline(comparison)
+
+
 def imputation_check(
     job: Job, gaps: imputation.MissingCellCounts, compare_again: Callable[[], None]
 ) -> None:
@@ -72,8 +86,6 @@ def imputation_check(
     except LatentboardError as problem:
         st.error(markdown(problem))
         comparison = None
-    if comparison is not None:
-        comparison_headline(comparison)
     try:
         cells = imputation.hidden_cells(job.id)
     except LatentboardError as problem:

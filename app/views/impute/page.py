@@ -15,7 +15,7 @@ from app.services import fitted_maps, imputation, server
 from app.services.imputation import MissingCellCounts
 from app.state.widgets import widget_key
 from app.views.impute.completed_table import completed_table_panel
-from app.views.impute.imputation_check import imputation_check
+from app.views.impute.imputation_check import check_verdict, imputation_check
 from lvmcore.errors import LatentboardError
 from lvmcore.results import FitStep
 from lvmcore.runs import Job
@@ -119,8 +119,10 @@ def _imputation(job: Job, gaps: MissingCellCounts) -> None:
     if not _has_table(job):
         return
     if job.status == "done":
-        imputation_check(job, gaps, lambda: _start_button(job.spec.run, "Impute again", again=True))
+        check_verdict(job)
     completed_table_panel(job)
+    if job.status == "done":
+        imputation_check(job, gaps, lambda: _start_button(job.spec.run, "Impute again", again=True))
     with st.container(gap="xxsmall"):
         for note in job.notes:
             st.caption(markdown(note))

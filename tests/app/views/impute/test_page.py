@@ -139,7 +139,7 @@ def test_from_the_map_to_the_filled_table(
     assert f"{gaps.sum()} missing cells were filled" in texts(page)
 
 
-def test_the_check_comes_first_in_plain_words(open_page: OpenPage, done: str) -> None:
+def test_the_verdict_and_the_table_come_before_the_check(open_page: OpenPage, done: str) -> None:
     page = open_page("impute", run=done)
     assert not page.exception
     job = filling(done)
@@ -157,13 +157,14 @@ def test_the_check_comes_first_in_plain_words(open_page: OpenPage, done: str) ->
     for key, name in BASELINES.items():
         assert f"{name} ({number(total.errors[key], 3)})" in texts(page)
         assert f"{number(total.log_densities[key], 3)} of {name}" in texts(page)
-    by_column = page.dataframe[0].value
+    assert [one.value for one in page.header] == ["The completed table", "Check on hidden cells"]
+    by_column = page.dataframe[1].value
     assert by_column["", "column"].tolist() == [one.column for one in comparison.columns]
     assert by_column["error", "forest"].tolist() == [
         one.errors["forest"] for one in comparison.columns
     ]
     assert "fitted anew without them" in texts(page)
-    shown = page.dataframe[1].value
+    shown = page.dataframe[2].value
     assert shown["model"][1] == percent
     assert shown["means"][3] == number(job.metrics["impute_rmse_means"].value, 3)
     dots = [trace for trace in traces(page) if trace["name"] != "exact"]
@@ -216,7 +217,7 @@ def test_filled_cells_are_named_and_rows_and_columns_chosen(
 ) -> None:
     page = open_page("impute", run=done)
     gaps = np.isnan(holed.X)
-    table = page.dataframe[2].value
+    table = page.dataframe[0].value
     assert table["row"].tolist() == holed.row_ids[gaps.any(axis=1)].tolist()
     first = gaps[gaps.any(axis=1)][0]
     expected = ", ".join(name for name, gone in zip(NAMES, first, strict=True) if gone)
@@ -224,10 +225,10 @@ def test_filled_cells_are_named_and_rows_and_columns_chosen(
     (chosen,) = page.multiselect
     assert chosen.value == NAMES[:10]
     chosen.set_value(["c12", "imputed"]).run()
-    assert list(page.dataframe[2].value) == ["row", "imputed (2)", "c12", "imputed"]
+    assert list(page.dataframe[0].value) == ["row", "imputed (2)", "c12", "imputed"]
     page.get("button_group")[0].set_value("all").run()
     assert not page.exception
-    assert len(page.dataframe[2].value) == N_ROWS
+    assert len(page.dataframe[0].value) == N_ROWS
     page.multiselect[0].set_value([]).run()
     assert not page.exception
 
@@ -419,7 +420,7 @@ def test_columns_that_a_baseline_predicts_better_are_named(
     assert "**above** nearest neighbours (0.500)" in texts(page)
     assert "10 % below column means" in texts(page)
     assert "Not measured for every column: a random forest" in texts(page)
-    assert page.dataframe[0].value["", "use it"].tolist() == ["yes", "no"]
+    assert page.dataframe[1].value["", "use it"].tolist() == ["yes", "no"]
 
 
 def test_imputing_again_adds_a_run(open_page: OpenPage, done: str) -> None:
