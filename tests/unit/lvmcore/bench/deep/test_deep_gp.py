@@ -22,7 +22,7 @@ def test_rows_say_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def measured(data: str, name: str, seed: int, full: bool) -> SplitScores:
         del full
-        ahead = behind[data] if name == "SVGP" else 0.0
+        ahead = behind.get(data, 0) if name == "SVGP" else 0.0
         parameters = {"SoD": 10, "DSVI": 40, "SVGP": 5, "IWVI": 50}[name]
         return SplitScores(2.0 + ahead + 0.1 * seed, 1.0, 0.9, parameters, 3.0)
 
@@ -31,11 +31,14 @@ def test_rows_say_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deep_gp, "load_table", lambda data: np.zeros((50, 4)))
     monkeypatch.setattr(deep_gp, "_gpytorch_step", lambda seen: None)
     rows = [make() for make in deep_gp.rows(Options())]
-    assert len(rows) == 4 * 5 + 4
+    assert len(rows) == 4 * 5 + 2 * 3 + 4
     named = {row.name: row for row in rows}
     first = named["boston: SoD, two hidden layers, NLPP, five splits"]
     assert first.value == pytest.approx(2.2)
     assert first.reference == "paper 2.366; 3 s a fit"
+    long = named["protein: DSVI, two hidden layers, NLPP, five splits"]
+    assert long.reference == "paper 2.733; 3 s a fit"
+    assert not any(row.startswith(("protein: IWVI", "naval: IWVI")) for row in named)
     without = named["boston: IWVI, two hidden layers, NLPP, five splits"]
     assert without.reference == "3 s a fit"
     assert without.settings["n_layers"] == 2
