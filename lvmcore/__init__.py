@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from lvmcore.models.supervised.sghmc import SGHMCDeepGPClassifier, SGHMCDeepGPRegressor
     from lvmcore.models.supervised.subset_of_data import SoDDeepGPClassifier, SoDDeepGPRegressor
     from lvmcore.models.supervised.svgp import SVGPClassifier, SVGPRegressor
-    from lvmcore.notebook.show import show
+    from lvmcore.notebook.interactive_map import show
     from lvmcore.results import FitStep, LabelPredictive, Posterior, Predictive, Snapshot
 
 __all__ = [
@@ -150,7 +150,7 @@ _HOMES = {
     "load": "lvmcore.models",
     "add_fitted": "lvmcore.jobs.fitted_model",
     "from_gpytorch": "lvmcore.models.gpytorch.conversion",
-    "show": "lvmcore.notebook.show",
+    "show": "lvmcore.notebook.interactive_map",
     "Stability": "lvmcore.metrics.stability",
     "stability": "lvmcore.metrics.stability",
     "FitStep": "lvmcore.results",
