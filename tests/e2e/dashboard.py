@@ -229,11 +229,14 @@ class Dashboard:
                 # The table may take the focus back from the editor, which then closes its list.
                 editor.click(timeout=4000)
                 option.click(timeout=4000)
+                # Enter in a list that is still open would choose the option under the pointer.
+                expect(option).to_be_hidden(timeout=4000)
                 break
             except (AssertionError, TimeoutError):
                 if not tries_left:
                     raise
-        self.page.keyboard.press("Enter")
+        if editor.is_visible():
+            self.page.keyboard.press("Enter")
 
     def to_fit(self) -> None:
         """Go from the data to the Fit page."""
