@@ -14,6 +14,7 @@ from filelock import BaseFileLock, FileLock, Timeout
 from lvmcore.errors import LatentboardError
 from lvmcore.jobs.executors.executor import NODE_LOST, PROCESS_LOST, UNAVAILABLE, Executor
 from lvmcore.jobs.executors.local import LocalExecutor
+from lvmcore.jobs.parent_process import GRACE_SECONDS, SAVING_SECONDS
 from lvmcore.jobs.worker_process import WorkerProcess
 from lvmcore.persistence import write_atomically
 from lvmcore.runs.job_folder import PROCESS_ENDED, JobFolder
@@ -30,8 +31,6 @@ _IDLE_SECONDS = 1.0
 # later; a process in the stage "stopping" has further time to save.
 _TERMINATE_AFTER_SECONDS = 0.2
 _KILL_AFTER_SECONDS = 0.7
-_SAVING_SECONDS = 10.0
-_CLOSING_SECONDS = 3.0
 # A spare starts after the fit: importing torch occupies a core for seconds.
 _SPARE_AFTER_SECONDS = 1.0
 _SPARE_RETRY_SECONDS = 30.0
@@ -284,7 +283,8 @@ class Launcher:
         while not worker.wait(_TICK_SECONDS):
             if self._closing.is_set():
                 worker.release()
-                worker.wait(_CLOSING_SECONDS)
+                if not worker.wait(GRACE_SECONDS) and folder.state().stage == "stopping":
+                    worker.wait(SAVING_SECONDS)
                 return
             if start_lock.is_locked and folder.state().status != "queued":
                 start_lock.release()
@@ -363,7 +363,7 @@ def _is_on_cpu(folder: JobFolder) -> bool:
 def _is_ending(folder: JobFolder, passed: float) -> bool:
     """Whether the process of a cancelled run is saving, computing metrics, or about to exit."""
     state = folder.state()
-    saving = state.stage == "stopping" and passed < _KILL_AFTER_SECONDS + _SAVING_SECONDS
+    saving = state.stage == "stopping" and passed < _KILL_AFTER_SECONDS + SAVING_SECONDS
     return state.status != "running" or saving
 
 

@@ -7,18 +7,21 @@ import os
 import select
 import signal
 import threading
+from contextlib import suppress
 from pathlib import Path
 
+from lvmcore.errors import LatentboardError
 from lvmcore.runs.job_folder import JobFolder
 from lvmcore.runs.job_state import Reason
 
-__all__ = ["ParentWatch", "has_request", "read_request"]
+__all__ = ["GRACE_SECONDS", "SAVING_SECONDS", "ParentWatch", "has_request", "read_request"]
 
 _STDIN = 0
 _LONGEST_REQUEST = 65536
-# Time for the current step and for saving after standard input was closed; then the process exits,
-# and the steps since the last checkpoint are lost.
-_GRACE_SECONDS = 3.0
+#: Time for the current step after standard input was closed, and further time for a process in the
+#: stage "stopping" to save. Then the process exits: the steps since the last checkpoint are lost.
+GRACE_SECONDS = 5.0
+SAVING_SECONDS = 10.0
 
 
 class ParentWatch:
@@ -57,8 +60,16 @@ class ParentWatch:
         while os.read(_STDIN, 4096):
             pass
         self._stop.set()
-        if not self._finished.wait(_GRACE_SECONDS):
+        if self._finished.wait(GRACE_SECONDS):
+            return
+        if not (self._saving() and self._finished.wait(SAVING_SECONDS)):
             os._exit(1)
+
+    def _saving(self) -> bool:
+        """Whether the fit has stopped, and its results are being written."""
+        with suppress(LatentboardError, OSError):
+            return self._folder.state().stage == "stopping"
+        return False
 
 
 def read_request() -> tuple[Path, str, str] | None:
