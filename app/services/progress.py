@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from app.services import server
 from app.services.caching import cached
+from lvmcore.export.curves import curves_frame
 from lvmcore.export.tables import to_csv_bytes
 from lvmcore.runs import Store
-from lvmcore.runs.curves import curves_frame
 
 if TYPE_CHECKING:
     from lvmcore.results import FitStep, Snapshot
@@ -63,7 +63,7 @@ def _shared_progress(run: str) -> Progress:
 
 
 def curves_csv(runs: Iterable[str]) -> bytes:
-    """Training curves of runs as CSV in long form; see ``lvmcore.runs.curves.curves_frame``.
+    """Training curves of runs as CSV in long form; see ``lvmcore.export.curves.curves_frame``.
 
     Raises:
         DataError: a run does not exist.

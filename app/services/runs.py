@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from app.analysis.tables.model_cards import recommend
@@ -227,26 +227,51 @@ def start_sample_fit() -> str:
     return start_fit(dataset, best, card.suggest(summary))
 
 
-def delete_runs(runs: Iterable[str]) -> None:
-    """Delete runs, and the cached results of the store.
+def delete_runs(runs: Iterable[str]) -> tuple[str, ...]:
+    """Move runs to the bin, and delete the cached results of the store.
+
+    Returns:
+        The ids of the deletions, for ``restore``.
 
     Raises:
         ConfigError: a run has not ended; it and those after it are not deleted.
+        DataError: the bin cannot be written.
     """
     try:
-        for run in runs:
-            server.store().delete(run)
+        return tuple(server.store().delete(run) for run in runs)
     finally:
         caching.clear()
 
 
-def delete_dataset(digest: str) -> None:
-    """Delete a dataset with its runs, and the cached results of the store.
+def delete_dataset(digest: str) -> str:
+    """Move a dataset with its runs to the bin, and delete the cached results of the store.
+
+    Returns:
+        The id of the deletion, for ``restore``.
 
     Raises:
         ConfigError: one of the runs has not ended; nothing is deleted.
+        DataError: the bin cannot be written.
     """
     try:
-        server.store().datasets.delete(digest)
+        return server.store().datasets.delete(digest)
     finally:
         caching.clear()
+
+
+def restore(deletions: Sequence[str]) -> None:
+    """Undo deletions, the last one first, and delete the cached results of the store.
+
+    Raises:
+        DataError: one of them cannot be undone; it and those before it stay in the bin.
+    """
+    try:
+        for deletion in reversed(deletions):
+            server.store().bin.restore(deletion)
+    finally:
+        caching.clear()
+
+
+def empty_bin() -> None:
+    """Delete for good what is in the bin."""
+    server.store().bin.empty()

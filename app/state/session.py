@@ -71,6 +71,7 @@ class Session:
         placement: id of the job that infers positions of new rows, by run.
         named_points: latent coordinates by name, by run; the letters of paths, and "cursor".
         selected_runs: ids of the runs ticked on the Runs page.
+        deletions: ids of the last deletions, which can be undone.
         compared_runs: ids of the runs side by side; those in the address, else the last ones.
         compared_region: a run and the region drawn on its own map.
         compared_row: a row to mark on all maps, as position in its dataset, by digest.
@@ -122,6 +123,7 @@ class Session:
 
     # Runs
     selected_runs: SessionValue[tuple[str, ...]] = SessionValue("runs.chosen", ())
+    deletions: SessionValue[tuple[str, ...]] = SessionValue("runs.deletions", ())
 
     # Compare
     compared_runs: AddressValue[tuple[str, ...]] = AddressValue(

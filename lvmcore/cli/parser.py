@@ -263,6 +263,12 @@ def _add_runs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
                 help="total number of steps (default: proposed from its curve)",
             )
         task.set_defaults(command=("lvmcore.cli.runs", f"{name}_run"))
+    restore = tasks.add_parser("restore", help="restore a run or dataset that was deleted")
+    restore.add_argument("id", metavar="ID", help="id of the run or deletion, or its first digits")
+    restore.set_defaults(command=("lvmcore.cli.bin", "restore"))
+    contents = tasks.add_parser("bin", help="list what was deleted and can be restored")
+    contents.add_argument("--empty", action="store_true", help="delete all of it for good")
+    contents.set_defaults(command=("lvmcore.cli.bin", "list_bin"))
 
 
 def _header(text: str) -> int | bool | list[int]:

@@ -104,7 +104,7 @@ def show_run(arguments: argparse.Namespace, console: CommandConsole) -> int:
 
 
 def delete_run(arguments: argparse.Namespace, console: CommandConsole) -> int:
-    """Delete a run with its folder.
+    """Delete a run: its folder goes to the bin.
 
     Args:
         arguments: the parsed command line.
@@ -120,12 +120,13 @@ def delete_run(arguments: argparse.Namespace, console: CommandConsole) -> int:
     store = Store()
     damaged = [run for run in store.damaged() if run.id.startswith(arguments.id.lower())]
     if len(damaged) == 1 and arguments.id and not _matching(store, arguments.id):
-        store.delete(damaged[0].id)
-        console.say(f"Deleted {damaged[0].id}, which was damaged.")
-        return ExitCode.OK
-    job = run_by_id(store, arguments.id)
-    store.delete(job.id)
-    console.say(f"Deleted {job.id}, {job.name}.")
+        deleted, what = damaged[0].id, "which was damaged"
+    else:
+        job = run_by_id(store, arguments.id)
+        deleted, what = job.id, job.name
+    store.delete(deleted)
+    command = f"lvmcore runs restore {deleted[:_ID_DIGITS]}"
+    console.say(f"Deleted {deleted}, {what}. `{command}` undoes it.")
     return ExitCode.OK
 
 

@@ -12,8 +12,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from lvmcore.errors import DataError
+from lvmcore.export.curves import BOUND, curves_frame
 from lvmcore.prediction.label_columns import label_cells
-from lvmcore.runs.curves import BOUND, curves_frame
 from lvmcore.runs.store import Store
 
 if TYPE_CHECKING:

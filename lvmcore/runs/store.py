@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, overload
 from platformdirs import user_data_path
 
 from lvmcore.errors import ConfigError, DataError
+from lvmcore.runs.bin import Bin
 from lvmcore.runs.disk_usage import DiskUsage, measure_usage
 from lvmcore.runs.event_log import EventReader
 from lvmcore.runs.job import Event, Job, JobSpec, Kind
@@ -50,6 +51,7 @@ class Store:
         selections: the selections of rows saved with its runs.
         views: the views of the map saved with its runs.
         queue: its queued runs.
+        bin: what was deleted and can be restored.
 
     Raises:
         ConfigError: the folder cannot be created.
@@ -61,7 +63,8 @@ class Store:
         chosen = home or os.environ.get("LATENTBOARD_HOME") or user_data_path("latentboard")
         self.home = Path(chosen).expanduser().absolute()
         self._jobs = StoredJobs(self.home)
-        self.datasets = StoredDatasets(self.home, self._jobs)
+        self.bin = Bin(self.home, self._jobs.root, self.home / "datasets")
+        self.datasets = StoredDatasets(self.home, self._jobs, self.bin)
         self.selections = StoredItems(self._jobs, SavedSelection, lambda files: files.selections)
         self.views = StoredItems(self._jobs, SavedView, lambda files: files.views)
         self.queue = JobQueue(self._jobs, most_waiting)
@@ -86,8 +89,8 @@ class Store:
         return all(os.access(folder, os.W_OK) for folder in folders)
 
     def size(self) -> DiskUsage:
-        """Disk usage, by dataset and by run."""
-        return measure_usage(self.datasets.root, self._jobs.root)
+        """Disk usage, by dataset and by run, and of the bin."""
+        return measure_usage(self.datasets.root, self._jobs.root, self.bin.root)
 
     # ---- starting and stopping -----------------------------------------------------------------
 
@@ -140,7 +143,7 @@ class Store:
         except DataError:
             for run in made:
                 with suppress(ConfigError, DataError):
-                    self.delete(run)
+                    self._jobs.delete(run, None)
             raise
         return made
 
@@ -209,16 +212,25 @@ class Store:
         self.queue.check_room()
         folder.resume()
 
-    def delete(self, id: str) -> None:
-        """Delete a run that has ended, is queued or is damaged, with its folder.
+    def delete(self, id: str) -> str:
+        """Delete a run that has ended, is queued or is damaged: its folder goes to the bin.
 
         Runs that used its model are deleted too.
+
+        Returns:
+            The id of the deletion, for ``bin.restore``.
 
         Raises:
             ConfigError: it is running, or a run that uses its model is.
             DataError: there is no such run, or the folder cannot be written.
         """
-        self._jobs.delete(id)
+        try:
+            name = self._jobs.get(id).name
+        except DataError:
+            name = f"Damaged run {id[:8]}"
+        with self.bin.deletion(name, "run") as bin:
+            self._jobs.delete(id, bin)
+        return bin.name
 
     def adopt(self, folder: Path, id: str) -> str:
         """Move the folder of a finished run into the store.
@@ -239,11 +251,14 @@ class Store:
     def reconcile(self) -> None:
         """Update the states of runs whose processes have ended, and delete their remnants.
 
+        What was deleted long ago is deleted for good.
+
         A running run with a free lock becomes interrupted. A queued run stays queued, whichever
         process submitted it: the queue belongs to the store, and the next launcher starts it.
         """
         self.list(None)
         self._jobs.delete_remnants()
+        self.bin.delete_older()
 
     # ---- reading -------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +11,7 @@ from lvmcore.data.dataset import Dataset
 from lvmcore.data.dataset_storage import load_dataset, save_dataset
 from lvmcore.errors import ConfigError, DataError
 from lvmcore.runs.atomic_files import read_json
+from lvmcore.runs.bin import Bin
 from lvmcore.runs.job_folder import JobFolder
 from lvmcore.runs.run_files import PRIVATE_FOLDER
 from lvmcore.runs.stored_jobs import StoredJobs
@@ -27,13 +27,14 @@ class StoredDatasets:
     Args:
         home: the folder of the store.
         jobs: its runs, which are deleted with their dataset.
+        bin: its bin.
 
     Attributes:
         root: the folder that holds the folders of the datasets.
     """
 
-    def __init__(self, home: Path, jobs: StoredJobs) -> None:
-        self._home, self._jobs = home, jobs
+    def __init__(self, home: Path, jobs: StoredJobs, bin: Bin) -> None:
+        self._home, self._jobs, self._bin = home, jobs, bin
         self.root = home / "datasets"
 
     def put(self, dataset: Dataset) -> str:
@@ -97,14 +98,20 @@ class StoredDatasets:
         names = {}
         for path in self.root.iterdir():
             if _DIGEST.fullmatch(path.name) and path.is_dir():
-                try:
-                    names[path.name] = str(read_json(path / "dataset.json")["name"])
-                except (DataError, KeyError):
-                    names[path.name] = f"Damaged dataset {path.name[:8]}"
+                names[path.name] = self._name(path)
         return names
 
-    def delete(self, digest: str) -> None:
-        """Delete a dataset and all its runs.
+    def _name(self, path: Path) -> str:
+        try:
+            return str(read_json(path / "dataset.json")["name"])
+        except (DataError, KeyError):
+            return f"Damaged dataset {path.name[:8]}"
+
+    def delete(self, digest: str) -> str:
+        """Delete a dataset and all its runs; they go to the bin.
+
+        Returns:
+            The id of the deletion, for ``Bin.restore``.
 
         Raises:
             ConfigError: one of the runs is running; nothing is deleted then.
@@ -119,15 +126,15 @@ class StoredDatasets:
                 f"The data set cannot be deleted while a run of it is under way: {busy[0]}. Wait "
                 "for its end, or cancel it first."
             )
-        for job in jobs:
-            if JobFolder(self._jobs.root / job.id).exists():  # else deleted with its fit
-                self._jobs.delete(job.id)
-        doomed = self._home / f".deleted-{digest}"
-        try:
-            path.rename(doomed)
-        except OSError as error:
-            raise DataError(f"The dataset could not be deleted: {error.strerror}.") from error
-        shutil.rmtree(doomed, ignore_errors=True)
+        with self._bin.deletion(self._name(path), "dataset") as bin:
+            for job in jobs:
+                if JobFolder(self._jobs.root / job.id).exists():  # else deleted with its fit
+                    self._jobs.delete(job.id, bin)
+            try:
+                path.rename(bin / "datasets" / digest)
+            except OSError as error:
+                raise DataError(f"The dataset could not be deleted: {error.strerror}.") from error
+        return bin.name
 
     def _existing_path(self, digest: str) -> Path:
         path = self._path(digest)

@@ -143,29 +143,36 @@ class StoredJobs:
                 found.append(DamagedRun(path.name, str(error)))
         return sorted(found, key=lambda run: run.id)
 
-    def delete(self, id: str) -> None:
+    def delete(self, id: str, bin: Path | None) -> None:
         """Delete a run that has ended, is queued or is damaged, and those that used its model.
+
+        Args:
+            id: id of the run.
+            bin: the folder of a deletion, to whose folder ``jobs`` the runs are moved; None
+                deletes them for good.
 
         Raises:
             ConfigError: it is running, or a run that uses its model is.
             DataError: there is no such run, or the folder cannot be written.
         """
         if any(run.id == id for run in self.damaged()):
-            self._remove(JobFolder(self.root / id))
+            self._remove(JobFolder(self.root / id), bin)
             return
         folder = self.folder(id)
         for job in [job for job in self.all() if job.spec.run == id]:
-            self.delete(job.id)
+            self.delete(job.id, bin)
         if folder.state().status == "queued":
             folder.request_cancel()
         if not self.get(id).finished:
             raise ConfigError("A run under way cannot be deleted: cancel it first.")
-        self._remove(folder)
+        self._remove(folder, bin)
 
-    def _remove(self, folder: JobFolder) -> None:
+    def _remove(self, folder: JobFolder, bin: Path | None) -> None:
         """Delete a folder, or a link or file in its place, unless a process writes to it."""
         path = folder.path
         doomed = self._home / f".deleted-{path.name}"
+        if bin is not None and path.is_dir() and not path.is_symlink():
+            doomed = bin / "jobs" / path.name
         try:
             if path.is_dir() and not path.is_symlink() and not folder.files.lock.is_dir():
                 with folder.lock(_DELETE_WAITS_SECONDS):
@@ -180,7 +187,8 @@ class StoredJobs:
             ) from None
         except OSError as error:
             raise DataError(f"The run could not be deleted: {error.strerror}.") from error
-        shutil.rmtree(doomed, ignore_errors=True)
+        if doomed.parent == self._home:
+            shutil.rmtree(doomed, ignore_errors=True)
         with self._guard:
             self._cache.pop(path.name, None)
 

@@ -1,6 +1,6 @@
 """Every model of a target as a scikit-learn estimator, and what it says of bad input."""
 
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,11 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from lvmcore import ConfigError, DataError, load
+from lvmcore.deep import fit_method
 from lvmcore.models import PREDICTORS
+from lvmcore.models.supervised import cnn
 from lvmcore.training.checkpoint import Checkpoint
+from lvmcore.training.held_out import HeldOutTracking
 
 N = 60
 SMALL = {"n_inducing": 8, "max_iter": 5, "n_samples": 2, "n_sites": 3, "n_hidden": 16}
@@ -27,6 +30,8 @@ NOT_FOLLOWED = frozenset({"sghmc_classifier", "sghmc_regressor"})
 EXACT = frozenset({"gp_regressor", "gp_classifier"})
 NETWORKS = frozenset({"cnn_classifier"})
 WITHOUT_INDUCING = EXACT | NETWORKS
+#: Steps between two measurements of held-out rows, where a test waits for several.
+EVERY = 4
 for_all = pytest.mark.parametrize("key", PREDICTORS)
 for_numbers = pytest.mark.parametrize(
     "key", [key for key, model in PREDICTORS.items() if model.task == "number"]
@@ -48,6 +53,14 @@ def table(key: str, n: int = N) -> tuple[pd.DataFrame, NDArray[Any]]:
     if PREDICTORS[key].task == "number":
         return frame, np.asarray(1000 + 30 * signal + rng.normal(size=n))
     return frame, np.array(["low", "mid", "high"])[np.digitize(signal, [-0.7, 0.7])]
+
+
+@pytest.fixture
+def measured_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have held-out rows measured every ``EVERY`` steps."""
+    often = partial(HeldOutTracking, every=EVERY)
+    for module in (fit_method, cnn):
+        monkeypatch.setattr(module, "HeldOutTracking", often)
 
 
 @cache
@@ -167,9 +180,9 @@ def test_a_fit_goes_on_where_it_stopped(key: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow(quick=["deep_kernel_classifier", "deep_kernel_regressor", "svgp_classifier"])
 @for_all
-def test_rows_held_out_are_followed_and_leave_no_trace(key: str) -> None:
+def test_rows_held_out_are_followed_and_leave_no_trace(key: str, measured_often: None) -> None:
     frame, y = table(key)
-    settings = {"max_iter": 21, "validation": 0.0}
+    settings = {"max_iter": EVERY + 1, "validation": 0.0}
     alone = make(key, **settings).fit(frame[:50], y[:50])
     model = make(key, **settings).fit(frame[:50], y[:50], held_out=(frame[50:], y[50:]))
     np.testing.assert_array_equal(model.log_density(frame, y), alone.log_density(frame, y))
@@ -178,8 +191,8 @@ def test_rows_held_out_are_followed_and_leave_no_trace(key: str) -> None:
     if key in NOT_FOLLOWED:
         return
     if key not in EXACT:  # it has converged before
-        assert np.isfinite(told[19])
-    assert np.isnan(told[: min(19, len(told) - 1)]).all()
+        assert np.isfinite(told[EVERY - 1])
+    assert np.isnan(told[: min(EVERY - 1, len(told) - 1)]).all()
     assert told[-1] == pytest.approx(-model.log_density(frame[50:], y[50:]).mean(), abs=0.3)
 
 
@@ -188,20 +201,20 @@ def test_rows_held_out_are_followed_and_leave_no_trace(key: str) -> None:
     "key",
     [key for key, m in PREDICTORS.items() if "validation" in {p.name for p in m.parameters()}],
 )
-def test_rows_set_aside_end_the_fit(key: str, tmp_path: Path) -> None:
+def test_rows_set_aside_end_the_fit(key: str, tmp_path: Path, measured_often: None) -> None:
     frame, y = table(key)
     y = np.random.default_rng(1).permutation(y)  # there is nothing to learn
-    model = make(key, max_iter=300, validation=0.3, learning_rate=0.2).fit(frame, y)
+    model = make(key, max_iter=60, validation=0.3, learning_rate=0.2).fit(frame, y)
     told = np.array([s.held_out for s in model.history_ if np.isfinite(s.held_out)])
     assert model.converged_
-    assert len(model.history_) < 300
+    assert len(model.history_) < 60
     assert len(told) - 1 - told.argmin() == 5
     few = make(key, validation=0.01).fit(frame, y)
     assert "validation=0.01 sets fewer than 5 of 60 rows aside" in few.notes_[0]
     path = tmp_path / "checkpoint.safetensors"
-    first = make(key, max_iter=300, validation=0.3, learning_rate=0.2)
-    first._fit_from(frame, y, callback=lambda s: s.iteration == 45, checkpoint=Checkpoint(path))
-    second = make(key, max_iter=300, validation=0.3, learning_rate=0.2)
+    first = make(key, max_iter=60, validation=0.3, learning_rate=0.2)
+    first._fit_from(frame, y, callback=lambda s: s.iteration == 9, checkpoint=Checkpoint(path))
+    second = make(key, max_iter=60, validation=0.3, learning_rate=0.2)
     second._fit_from(frame, y, checkpoint=Checkpoint(path))
     np.testing.assert_allclose(
         [s.held_out for s in second.history_], [s.held_out for s in model.history_], rtol=1e-6

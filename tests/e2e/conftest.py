@@ -1,14 +1,14 @@
 """The running dashboard and a page of a real browser, watched for errors."""
 
 from collections.abc import Generator, Iterator
-from pathlib import Path
+from contextlib import ExitStack
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.e2e import browser as chromium
 from tests.e2e.dashboard import Dashboard
-from tests.e2e.server import Server, running
+from tests.e2e.server import Server, empty, is_up, running
 from tests.needs import unavailable
 
 # Streamlit asks for its health and host configuration below the page's own path first when a page
@@ -56,11 +56,42 @@ def browser() -> Iterator[Browser]:
         instance.close()
 
 
+class _SharedServer:
+    """A dashboard that tests use one after the other; another one takes the place of a dead one."""
+
+    def __init__(self, folders: pytest.TempPathFactory) -> None:
+        self._folders = folders
+        self._server: Server | None = None
+        self._running = ExitStack()
+
+    def get(self) -> Server:
+        """The dashboard, without runs, datasets and printed lines of an earlier test."""
+        if self._server is not None and is_up(self._server):
+            empty(self._server)
+            return self._server
+        self.close()
+        self._server = self._running.enter_context(running(self._folders.mktemp("dashboard")))
+        return self._server
+
+    def close(self) -> None:
+        """Stop the dashboard."""
+        self._running.close()
+
+
+@pytest.fixture(scope="session")
+def _shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_SharedServer]:
+    shared = _SharedServer(tmp_path_factory)
+    yield shared
+    shared.close()
+
+
 @pytest.fixture
-def app_server(tmp_path: Path) -> Iterator[Server]:
-    """The dashboard on a free port of this machine, with an empty home."""
-    with running(tmp_path / "dashboard") as server:
-        yield server
+def app_server(_shared_server: _SharedServer) -> Server:
+    """The dashboard on a free port of this machine, with an empty home.
+
+    Its process is that of the tests before; a test that looks at the start has its own.
+    """
+    return _shared_server.get()
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """The dashboard as its own process, for the browser tests and the page timings."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,8 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.__main__ import first_free_port
+from lvmcore.runs import Store
+from tests.unit.lvmcore.jobs.waiting import finished
 
-__all__ = ["Server", "running"]
+__all__ = ["Server", "empty", "is_up", "running"]
 
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
@@ -47,6 +50,30 @@ def _healthy(url: str) -> bool:
         return error.code == 403  # a dashboard with a token answers, but not to everyone
     except (urllib.error.URLError, OSError):
         return False
+
+
+def is_up(server: Server) -> bool:
+    """Whether a dashboard runs and answers."""
+    return server.process.poll() is None and _healthy(server.url)
+
+
+def empty(server: Server) -> None:
+    """Delete all runs and datasets of a dashboard that is up, and what it has printed."""
+    store = Store(server.home)
+    jobs = [job.id for job in store.list(None)]
+    for job in jobs:
+        store.cancel(job)
+    for job in jobs:
+        finished(store, job)
+    for digest in store.datasets.names():
+        store.datasets.delete(digest)
+    for left in (*store.list(None), *store.damaged()):
+        store.delete(left.id)
+    store.bin.empty()
+    for folder in (store.home / "datasets", store.home / "jobs"):
+        for path in folder.iterdir():
+            shutil.rmtree(path)
+    os.truncate(server.log, 0)
 
 
 def _wait_until_healthy(server: Server) -> None:

@@ -14,6 +14,7 @@ from app.services import server
 from app.state.session import session
 from app.state.widgets import widget_key
 from lvmcore.errors import LatentboardError
+from lvmcore.runs.bin import KEPT_DAYS
 
 __all__ = ["damaged_runs_panel"]
 
@@ -69,19 +70,21 @@ def _delete_button(ids: Sequence[str]) -> None:
     title = f"Delete {count(len(ids), 'damaged run')}"
     key = widget_key("runs", "delete-damaged")
     with st.popover(title, key=key, width="content"), st.container(width=340):
-        st.markdown("All files of these runs will be deleted. This cannot be undone.")
+        st.markdown(
+            f"All files of these runs will be deleted. The bin keeps them for {KEPT_DAYS} days."
+        )
         if st.button(
             "Delete",
             type="primary",
             key=f"{key}:yes",
-            help="Deletes immediately; this cannot be undone.",
+            help="Moves them to the bin, from where they can be restored.",
         ):
             _delete_now(ids)
 
 
 def _delete_now(ids: Sequence[str]) -> None:
     try:
-        runs_service.delete_runs(ids)
+        session.deletions = runs_service.delete_runs(ids)
     except LatentboardError as error:
         st.error(markdown(error))
         return

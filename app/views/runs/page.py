@@ -13,6 +13,7 @@ from app.formatting import count
 from app.services import model_cards, progress, server
 from app.state.session import session
 from app.state.widgets import widget_key, widget_value
+from app.views.runs.bin_panel import undo_notice
 from app.views.runs.bundle_upload import bundle_upload
 from app.views.runs.cluster_panel import cluster_panel
 from app.views.runs.damaged_runs import damaged_runs_panel
@@ -30,6 +31,7 @@ _HEIGHT = 460
 def page() -> None:
     """Draw the page."""
     st.title("Runs")
+    undo_notice()
     jobs = server.store().list()
     if not jobs:
         _empty_state()

@@ -18,6 +18,7 @@ from app.state.session import session
 from app.state.widgets import widget_key
 from lvmcore.errors import LatentboardError
 from lvmcore.runs import Job
+from lvmcore.runs.bin import KEPT_DAYS
 from lvmcore.runs.job_notes import LONGEST_NAME, LONGEST_NOTE, MOST_TAGS
 
 __all__ = ["EVERY_SECONDS", "selected_runs_panel"]
@@ -191,21 +192,21 @@ def _delete_button(jobs: Sequence[Job]) -> None:
             return
         named = markdown(listed([job.name for job in jobs]))
         st.markdown(
-            f"{named}: model, map, curves and scores will be deleted. The data are kept. This "
-            "cannot be undone."
+            f"{named}: model, map, curves and scores will be deleted. The data are kept. The bin "
+            f"keeps what was deleted for {KEPT_DAYS} days."
         )
         if st.button(
             f"Delete {runs}",
             type="primary",
             key=f"{key}:yes",
-            help="Deletes immediately; this cannot be undone.",
+            help="Moves them to the bin, from where they can be restored.",
         ):
             _delete_now([job.id for job in jobs])
 
 
 def _delete_now(runs: Sequence[str]) -> None:
     try:
-        runs_service.delete_runs(runs)
+        session.deletions = runs_service.delete_runs(runs)
     except LatentboardError as error:
         st.error(markdown(error))
         return

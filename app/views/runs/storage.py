@@ -1,8 +1,8 @@
-"""Storage on this machine: folder, size, and deletion of datasets."""
+"""Storage on this machine: folder and size, deletion of datasets, and the bin."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
@@ -12,8 +12,11 @@ from app.services import runs as runs_service
 from app.services import server
 from app.state.session import session
 from app.state.widgets import widget_key
+from app.views.runs.bin_panel import bin_panel
 from lvmcore.errors import LatentboardError
 from lvmcore.runs import Job
+from lvmcore.runs.bin import KEPT_DAYS
+from lvmcore.runs.disk_usage import DiskUsage
 
 __all__ = ["storage_panel"]
 
@@ -26,7 +29,8 @@ def storage_panel(jobs: Sequence[Job]) -> None:
     """
     store = server.store()
     usage, names = store.size(), store.datasets.names()
-    if not names and not jobs:
+    deletions = store.bin.deletions()
+    if not names and not jobs and not deletions:
         return
     st.divider()
     st.header("On this machine")
@@ -35,13 +39,19 @@ def storage_panel(jobs: Sequence[Job]) -> None:
         f"{count(len(jobs), 'run')}, stored in"
     )
     st.code(str(store.home), language=None)
-    if not names:
-        return
+    if names:
+        _deletion_of_datasets(jobs, usage, names)
+    if deletions:
+        bin_panel(deletions)
+
+
+def _deletion_of_datasets(jobs: Sequence[Job], usage: DiskUsage, names: Mapping[str, str]) -> None:
+    """The choice of a dataset, with the button that deletes it."""
     runs: dict[str, list[Job]] = {digest: [] for digest in names}
     for job in jobs:
         runs.setdefault(job.spec.dataset, []).append(job)
     sizes = {digest: usage.datasets.get(digest, 0) for digest in names}
-    for job in store.list(kind=None):  # scoring runs included
+    for job in server.store().list(kind=None):  # scoring runs included
         if job.spec.dataset in sizes:
             sizes[job.spec.dataset] += usage.runs.get(job.id, 0)
     digests = sorted(names, key=lambda d: (names[d].casefold(), d))
@@ -70,19 +80,21 @@ def _delete_button(digest: str, name: str, jobs: Sequence[Job]) -> None:
         deleted = f"The dataset {shortened(name)}"
         if jobs:
             deleted += f" and its {count(len(jobs), 'run')} ({listed([job.name for job in jobs])})"
-        st.markdown(f"{markdown(deleted)} will be deleted. This cannot be undone.")
+        st.markdown(
+            f"{markdown(deleted)} will be deleted. The bin keeps them for {KEPT_DAYS} days."
+        )
         if st.button(
             "Delete dataset and runs",
             type="primary",
             key=f"{key}:yes",
-            help="Deletes immediately; this cannot be undone.",
+            help="Moves them to the bin, from where they can be restored.",
         ):
             _delete_now(digest, [job.id for job in jobs])
 
 
 def _delete_now(digest: str, runs: Sequence[str]) -> None:
     try:
-        runs_service.delete_dataset(digest)
+        session.deletions = (runs_service.delete_dataset(digest),)
     except LatentboardError as error:
         st.error(markdown(error))
         return

@@ -203,6 +203,35 @@ def test_a_run_is_deleted_on_the_second_click(
     assert list(store.size().runs) == []
     assert "This page lists all runs" in said(page)
     assert "1 dataset and 0 runs" in said(page)
+    assert "Deleted: twin, twin." in texts(page.main.info)
+    button(page, "Undo").click().run()  # type: ignore[attr-defined]
+    assert {job.id for job in store.list()} == set(three[:2])
+    assert page.main.dataframe[0].value["Name"].tolist() == ["twin", "twin"]
+    assert "Deleted" not in texts(page.main.info)
+
+
+def test_the_bin_restores_and_is_emptied(
+    store: Store, toy: Dataset, three: list[str], open_page: OpenPage
+) -> None:
+    store.delete(three[0])
+    store.datasets.delete(toy.digest)
+    page = open_page("runs")
+    (choice,) = [box for box in page.main.selectbox if box.label == "Deleted"]
+    assert [title.split(" · ")[0] for title in choice.options] == [
+        "Dataset toy with 2 runs",
+        "Run linear" if store.bin.deletions()[1].name == "linear" else "Run twin",
+    ]
+    choice.set_value(store.bin.deletions()[1].id).run()
+    button(page, "Restore").click().run()  # type: ignore[attr-defined]
+    assert "The dataset of this run was deleted too" in texts(page.main.error)
+    (choice,) = [box for box in page.main.selectbox if box.label == "Deleted"]
+    choice.set_value(store.bin.deletions()[0].id).run()
+    button(page, "Restore").click().run()  # type: ignore[attr-defined]
+    assert {job.id for job in store.list()} == set(three[1:])
+    button(page, "Empty the bin").click().run()  # type: ignore[attr-defined]
+    assert store.bin.deletions() == []
+    assert not page.exception
+    assert "Restore" not in [one.label for one in page.main.button]
 
 
 def test_a_dataset_goes_with_its_runs_once_confirmed(

@@ -17,10 +17,10 @@ import lvmcore
 from lvmcore.base.latent_variable_model import LatentVariableModel
 from lvmcore.data import Dataset
 from lvmcore.errors import ConfigError, DataError
+from lvmcore.export.curves import curves_frame
 from lvmcore.export.map_picture import map_picture
 from lvmcore.export.tables import to_csv_bytes
 from lvmcore.runs import JobSpec, Store
-from lvmcore.runs.curves import curves_frame
 from lvmcore.runs.job import Job, now
 from lvmcore.runs.python_snippet import snippet
 from tests.unit.lvmcore.runs.fitting import ran

@@ -91,6 +91,25 @@ def test_a_run_is_deleted(
     assert [job.id for job in store.list()] == [runs[1]]
 
 
+def test_a_deleted_run_is_listed_and_restored_and_the_bin_is_emptied(
+    store: Store, runs: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said(capsys, "bin") == "The bin is empty.\n"
+    deleted = said(capsys, "delete", runs[0])
+    assert f"`lvmcore runs restore {runs[0][:8]}` undoes it." in " ".join(deleted.split())
+    listed = said(capsys, "bin").splitlines()
+    assert listed[0].endswith("run the [bold]first[/bold]")
+    assert listed[1] == "What was deleted is kept for 30 days."
+    assert said(capsys, "restore", runs[0][:8]) == "Restored run the [bold]first[/bold].\n"
+    assert {job.id for job in store.list()} == set(runs)
+    assert cli.main(["runs", "restore", runs[0][:8]]) == 2
+    assert "The bin holds no run or deletion" in capsys.readouterr().err
+    store.datasets.delete(store.get(runs[0]).spec.dataset)
+    assert "dataset toy with its runs: 2" in said(capsys, "bin")
+    assert said(capsys, "bin", "--empty") == "Deleted 1 from the bin for good.\n"
+    assert store.bin.deletions() == []
+
+
 @pytest.mark.parametrize("task", ["show", "delete", "resume"])
 @pytest.mark.parametrize("name", ["zz", "", "../x"])
 def test_a_run_that_is_not_there_is_2(

@@ -11,11 +11,11 @@ from lvmcore import stability
 from lvmcore.cli.progress import describe_step
 from lvmcore.data import Dataset
 from lvmcore.evaluation.start_agreement import start_agreement
+from lvmcore.export.curves import curves_frame
 from lvmcore.gp.starts.restarts import RestartResult
 from lvmcore.jobs.run_job import run_job
 from lvmcore.metrics import stability as metrics_stability
 from lvmcore.runs import Store
-from lvmcore.runs.curves import curves_frame
 from lvmcore.runs.event_log import EventLog, read_events, step_from_json, step_to_json
 from tests.unit.lvmcore.runs.fitting import ran
 from tests.unit.lvmcore.runs.test_event_log import step

@@ -18,10 +18,10 @@ import pytest
 
 from lvmcore.data import Dataset
 from lvmcore.errors import DataError
+from lvmcore.export.curves import curves_frame
 from lvmcore.export.tensorboard import tensorboard_zip
 from lvmcore.jobs.run_job import run_job
 from lvmcore.runs import JobSpec, Store
-from lvmcore.runs.curves import curves_frame
 from tests.unit.lvmcore.jobs.waiting import until
 
 SERVE = """

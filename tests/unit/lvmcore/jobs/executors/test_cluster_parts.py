@@ -100,7 +100,7 @@ def test_the_starts_of_a_fit_are_those_of_this_machine(
     tmp_path: Path, store: Store, cluster: LocalCluster, launcher: Launcher
 ) -> None:
     data = dataset()
-    spec = JobSpec(data.digest, data.name, "bayesian_gplvm", {**STARTS, "max_iter": 400})
+    spec = JobSpec(data.digest, data.name, "bayesian_gplvm", {**STARTS, "max_iter": 150})
     store.datasets.put(data)
     name = store.submit(spec)
     launcher.ensure_running()
@@ -124,7 +124,7 @@ def test_the_starts_of_lost_nodes_are_fitted_again(
     tmp_path: Path, store: Store, cluster: LocalCluster, launcher: Launcher
 ) -> None:
     data = dataset()
-    spec = JobSpec(data.digest, data.name, "bayesian_gplvm", {**STARTS, "max_iter": 600})
+    spec = JobSpec(data.digest, data.name, "bayesian_gplvm", {**STARTS, "max_iter": 250})
     store.datasets.put(data)
     name = store.submit(spec)
     launcher.ensure_running()
