@@ -28,9 +28,11 @@ logger = logging.getLogger(__name__)
 _TICK_SECONDS = 0.05
 _IDLE_SECONDS = 1.0
 # A cancelled fit stops at its next step. During a long step its process gets SIGTERM, and is killed
-# later; a process in the stage "stopping" has further time to save.
+# later: soon if there was no step yet, so nothing to keep. A process in the stage "stopping" has
+# further time to save.
 _TERMINATE_AFTER_SECONDS = 0.2
 _KILL_AFTER_SECONDS = 0.7
+_STEP_SECONDS = 5.0
 # A spare starts after the fit: importing torch occupies a core for seconds.
 _SPARE_AFTER_SECONDS = 1.0
 _SPARE_RETRY_SECONDS = 30.0
@@ -361,10 +363,23 @@ def _is_on_cpu(folder: JobFolder) -> bool:
 
 
 def _is_ending(folder: JobFolder, passed: float) -> bool:
-    """Whether the process of a cancelled run is saving, computing metrics, or about to exit."""
+    """Whether the process of a cancelled run is to go on.
+
+    It may be at a step after the first one, saving, computing metrics, or about to exit.
+    """
     state = folder.state()
-    saving = state.stage == "stopping" and passed < _KILL_AFTER_SECONDS + SAVING_SECONDS
-    return state.status != "running" or saving
+    if state.status != "running":
+        return True
+    if state.stage == "stopping":
+        return passed < _STEP_SECONDS + SAVING_SECONDS
+    return passed < _STEP_SECONDS and _has_steps(folder)
+
+
+def _has_steps(folder: JobFolder) -> bool:
+    """Whether a run has recorded a step."""
+    with suppress(OSError):
+        return folder.files.events.stat().st_size > 0
+    return False
 
 
 def _describe_end(returncode: int | None) -> str:

@@ -97,11 +97,11 @@ def taken(dashboard: Dashboard) -> dict[str, bytes]:
 def _downloaded(dashboard: Dashboard, button: Locator) -> bytes:
     """The file of a button. One that the page just replaces is cancelled: it is asked for again."""
     for _ in range(4):
+        dashboard.settled()
         with dashboard.page.expect_download() as started:
             button.click()
         with suppress(Error):
             return Path(started.value.path()).read_bytes()
-        dashboard.settled()
     raise AssertionError(f"{button.inner_text()!r} was cancelled four times.")
 
 

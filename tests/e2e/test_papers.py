@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from app.analysis.papers.catalogue import PaperRow, PaperTable, papers
 from lvmcore.data.samples.paper_datasets import VARIABLE
@@ -15,6 +15,7 @@ from lvmcore.data.samples.public_datasets import MIRROR
 from lvmcore.runs import Store
 from tests.data_server import serving
 from tests.e2e.dashboard import PATIENCE_MS, Dashboard
+from tests.e2e.server import running
 from tests.needs import unavailable
 
 PAPER, ERROR = 0.99, 0.01  # LDGD's Table 2, oil flow, given to two digits
@@ -30,21 +31,22 @@ QUICK = (
 
 
 @pytest.fixture
-def mirror(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """A server of the public files on this machine, and a dashboard without the papers' data."""
+def fetching(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, page: Page) -> Iterator[Dashboard]:
+    """A dashboard without the papers' data, and a server of the public files on this machine."""
     folder = os.environ.get(VARIABLE) or unavailable(f"the raw files need {VARIABLE}")
     monkeypatch.delenv(VARIABLE)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with serving(Path(folder) / "raw") as address:
         monkeypatch.setenv(MIRROR, address)
-        yield
+        with running(tmp_path / "dashboard") as server:
+            dashboard = Dashboard(page, server)
+            yield dashboard
+            page.goto("about:blank")  # a page whose server is gone says so in the console
+    assert not dashboard.log()
 
 
-@pytest.mark.usefixtures("mirror")
-def test_oil_flow_is_fetched_fitted_and_scored_as_in_the_paper(
-    request: pytest.FixtureRequest,
-) -> None:
-    dashboard: Dashboard = request.getfixturevalue("dashboard")  # after the server of files
+def test_oil_flow_is_fetched_fitted_and_scored_as_in_the_paper(fetching: Dashboard) -> None:
+    dashboard = fetching
     dashboard.open("papers")
     dashboard.tick(4)
     dashboard.says("LDGD, oil flow")
@@ -65,11 +67,8 @@ def test_oil_flow_is_fetched_fitted_and_scored_as_in_the_paper(
     assert scores[0].metrics["held_out_accuracy"].value >= PAPER - ERROR
 
 
-@pytest.mark.usefixtures("mirror")
-def test_montreal_is_fetched_on_the_data_page_and_opens_like_a_sample(
-    request: pytest.FixtureRequest,
-) -> None:
-    dashboard: Dashboard = request.getfixturevalue("dashboard")  # after the server of files
+def test_montreal_is_fetched_on_the_data_page_and_opens_like_a_sample(fetching: Dashboard) -> None:
+    dashboard = fetching
     dashboard.open()
     dashboard.button("From the papers").click()
     dashboard.page.get_by_role("combobox", name="Dataset").click()

@@ -109,11 +109,11 @@ def test_rows_of_files_are_placed_in_parts(
 def test_placing_goes_on_after_a_kill_and_leaves_no_process(
     rng: np.random.Generator, tmp_path: Path
 ) -> None:
-    frame = table(rng, 200_000)
+    frame = table(rng, 150_000)  # three parts
     path = tmp_path / "rows.parquet"
     frame.to_parquet(path)
-    model = lvmcore.FastLDGD(n_components=2, max_iter=10, n_inducing=20)
-    model.fit(frame[NAMES][:2000], frame["kind"][:2000].to_numpy())
+    model = lvmcore.FastLDGD(n_components=2, max_iter=2, n_inducing=5)
+    model.fit(frame[NAMES][:500], frame["kind"][:500].to_numpy())
     model.save(tmp_path / "model.safetensors")
     out = tmp_path / "placed"
     command = [
@@ -136,7 +136,7 @@ def test_placing_goes_on_after_a_kill_and_leaves_no_process(
         assert (out / name).stat().st_mtime_ns == written
     parts = [pq.read_table(part) for part in part_paths(out)]
     ids = np.concatenate([part["row_id"].to_numpy() for part in parts]).astype(int)
-    np.testing.assert_array_equal(ids, np.arange(1, 200_001))
+    np.testing.assert_array_equal(ids, np.arange(1, 150_001))
     z = np.concatenate([part["z1"].to_numpy() for part in parts])
     np.testing.assert_allclose(z[:500], model.transform(frame[NAMES][:500])[:, 0], rtol=1e-9)
 

@@ -306,6 +306,38 @@ def test_a_fit_that_does_not_listen_is_stopped_by_force(
     assert "by force" in job.message
 
 
+#: A fit whose steps take 1.5 s: it has made one, and looks at the cancellation after the next.
+SLOW = DEAF.replace(
+    "    time.sleep(3600)\n",
+    """    folder.files.events.write_text('{"iteration": 1}\\n')
+    while not folder.cancel_requested():
+        time.sleep(0.01)
+    time.sleep(1.5)
+    (folder.path / "kept").touch()
+    folder.write_state(dataclasses.replace(state, status="cancelled", stage="finished", ended=now()))
+""",
+)
+
+
+@pytest.mark.slow
+def test_a_cancelled_fit_may_end_its_step(
+    store: Store,
+    submit: Submit,
+    launch: Launch,
+    toy: Dataset,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "executable", stand_in(tmp_path / "slow", SLOW))
+    launch()
+    name = submit(toy)
+    until(lambda: store.job_folder(name).files.events.is_file(), "the first step")
+    store.cancel(name)
+    job = finished(store, name)
+    assert (job.status, job.message) == ("cancelled", None)
+    assert (store.job_folder(name).path / "kept").exists()
+
+
 def test_a_worker_that_cannot_start_fails_the_run_with_its_last_words(
     store: Store,
     submit: Submit,

@@ -78,7 +78,7 @@ def test_a_cluster_that_does_not_answer_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_the_calls_of_a_lost_node_are_made_again(cluster: LocalCluster, tmp_path: Path) -> None:
-    with caller(cluster.address, range(9), tmp_path, own=8.0, elsewhere=6.0) as lines:
+    with caller(cluster.address, range(6), tmp_path, own=8.0, elsewhere=6.0) as lines:
         begin = next(lines)
 
         def begun() -> dict[int, int]:
@@ -91,7 +91,7 @@ def test_the_calls_of_a_lost_node_are_made_again(cluster: LocalCluster, tmp_path
         lost = begun()
         cluster.lose_nodes()
         found = list(lines)
-    assert squares(found) == {n: n * n for n in range(9)}
+    assert squares(found) == {n: n * n for n in range(6)}
     pids = {line["place"]: line["pid"] for line in found if "place" in line}
     again = [item for item, pid in lost.items() if pids[item] != pid]
     assert again

@@ -88,7 +88,7 @@ def test_a_run_over_actors_is_that_of_this_machine(
 def test_a_run_goes_on_when_a_node_is_lost(
     tmp_path: Path, store: Store, surface: Dataset, cluster: LocalCluster, launcher: Launcher
 ) -> None:
-    long = {"max_iter": 300, "learning_rate": 0.002}
+    long = {"max_iter": 150, "learning_rate": 0.002}
     name = submitted(store, surface, **long)
     launcher.ensure_running()
     until(lambda: len(store.events(name)) > 8, "some events")
