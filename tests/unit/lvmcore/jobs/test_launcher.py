@@ -314,7 +314,7 @@ SLOW = DEAF.replace(
         time.sleep(0.01)
     time.sleep(1.5)
     (folder.path / "kept").touch()
-    folder.write_state(dataclasses.replace(state, status="cancelled", stage="finished", ended=now()))
+    folder.write_state(state.ending("cancelled"))
 """,
 )
 
@@ -331,7 +331,7 @@ def test_a_cancelled_fit_may_end_its_step(
     monkeypatch.setattr(sys, "executable", stand_in(tmp_path / "slow", SLOW))
     launch()
     name = submit(toy)
-    until(lambda: store.job_folder(name).files.events.is_file(), "the first step")
+    until(store.job_folder(name).files.events.is_file, "the first step")
     store.cancel(name)
     job = finished(store, name)
     assert (job.status, job.message) == ("cancelled", None)
