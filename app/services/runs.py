@@ -273,5 +273,5 @@ def restore(deletions: Sequence[str]) -> None:
 
 
 def empty_bin() -> None:
-    """Delete for good what is in the bin."""
+    """Delete permanently what is in the bin."""
     server.store().bin.empty()

@@ -29,6 +29,17 @@ _KEYS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         ),
     ),
     (
+        "Data",
+        (
+            ("Ctrl + Z", "undoes a change of the columns"),
+            ("Ctrl + Shift + Z", "repeats what was undone"),
+        ),
+    ),
+    (
+        "Runs",
+        (("Ctrl + Z", "restores what was deleted last"),),
+    ),
+    (
         "Charts of columns",
         (
             ("← →", "moves to another bar; with Shift selects the bars between"),

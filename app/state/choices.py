@@ -153,6 +153,19 @@ class RoleChoices:
 
 
 @dataclass(frozen=True)
+class ColumnChoices:
+    """What was chosen for the columns of a table.
+
+    Attributes:
+        roles: their roles.
+        types: columns with the type that was chosen in place of the proposed one.
+    """
+
+    roles: RoleChoices
+    types: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class TargetChoice:
     """A column to predict, and the columns that decide its held-out rows.
 

@@ -12,6 +12,7 @@ import streamlit as st
 
 from app.state.choices import (
     DEFAULT_SAMPLE,
+    ColumnChoices,
     FailedSource,
     NewTableUpload,
     ReadingChoices,
@@ -21,11 +22,11 @@ from app.state.choices import (
     TargetChoice,
     TypeChoices,
 )
+from app.state.history import History
 from app.state.values import AddressValue, KeyedAddressValue, KeyedValue, SessionValue
-from app.state.view_history import ViewHistory
 
 if TYPE_CHECKING:
-    from app.analysis.map.map_view import Ranges, ShownAxes
+    from app.analysis.map.map_view import MapView, Ranges, ShownAxes
     from app.analysis.map.reconstruction import MapPoint
     from app.analysis.map.regions import Region
     from app.analysis.map.selections import Selection
@@ -55,6 +56,7 @@ class Session:
         failed_source: the last upload, where it could not be read.
         role_choices: roles of a table's columns, by digest; None before a choice.
         type_choices: chosen types of a table's columns, by digest.
+        columns: roles and types of a table's columns as the page shows them, with undo and redo.
         model_key: the chosen model; None means the recommended one.
         target: the column to predict, by (digest of the dataset, id of the open run); None fits
             a map.
@@ -96,6 +98,7 @@ class Session:
     failed_source: SessionValue[FailedSource | None] = SessionValue("failed", None)
     role_choices: KeyedValue[str, RoleChoices | None] = KeyedValue("roles", None)
     type_choices: KeyedValue[str, TypeChoices] = KeyedValue("types", TypeChoices())
+    columns: History[ColumnChoices] = History("columns")
 
     # Fit
     model_key: SessionValue[str | None] = SessionValue("model", None)
@@ -106,7 +109,7 @@ class Session:
     # Latent map
     point: KeyedValue[str, MapPoint | None] = KeyedValue("latent.point", None)
     selection: KeyedValue[str, Selection | None] = KeyedValue("latent.selection", None)
-    views = ViewHistory("latent.views")
+    views: History[MapView] = History("latent.views", lambda one, two: one.same_choices(two))
     left_out: KeyedValue[str, str | None] = KeyedValue("latent.left_out", None)
     zoom: KeyedValue[str, tuple[ShownAxes, Ranges | None, int]] = KeyedValue(
         "latent.zoom", (None, None, 0)

@@ -30,7 +30,7 @@ def list_bin(arguments: argparse.Namespace, console: CommandConsole) -> int:
         console.say("The bin is empty.")
     elif arguments.empty:
         store.bin.empty()
-        console.say(f"Deleted {len(found)} from the bin for good.")
+        console.say(f"Deleted {len(found)} from the bin permanently.")
     else:
         for one in found:
             console.say(f"{one.id[:_ID_DIGITS]}  {one.time:%Y-%m-%d %H:%M}  {_described(one)}")

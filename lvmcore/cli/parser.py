@@ -267,7 +267,7 @@ def _add_runs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     restore.add_argument("id", metavar="ID", help="id of the run or deletion, or its first digits")
     restore.set_defaults(command=("lvmcore.cli.bin", "restore"))
     contents = tasks.add_parser("bin", help="list what was deleted and can be restored")
-    contents.add_argument("--empty", action="store_true", help="delete all of it for good")
+    contents.add_argument("--empty", action="store_true", help="delete all of it permanently")
     contents.set_defaults(command=("lvmcore.cli.bin", "list_bin"))
 
 

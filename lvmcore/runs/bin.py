@@ -21,7 +21,7 @@ from lvmcore.runs.run_files import PRIVATE_FOLDER
 
 __all__ = ["KEPT_DAYS", "Bin", "Deletion", "DeletionKind"]
 
-#: Days after which what was deleted is deleted for good.
+#: Days after which what was deleted is deleted permanently.
 KEPT_DAYS = 30
 _ID = re.compile(r"[0-9a-f]{32}")
 _ABOUT = "deletion.json"
@@ -168,15 +168,15 @@ class Bin:
             if (one / home / name).exists():
                 title = str(_about(one).get("name") or "")
                 return f"The {what} of this run was deleted too: restore {title} first."
-        return f"The {what} of this run was deleted for good, so the run cannot be restored."
+        return f"The {what} of this run was deleted permanently, so the run cannot be restored."
 
     def empty(self) -> None:
-        """Delete everything in the bin for good."""
+        """Delete everything in the bin permanently."""
         for folder in self._folders():
             shutil.rmtree(folder, ignore_errors=True)
 
     def delete_older(self, days: float = KEPT_DAYS) -> None:
-        """Delete for good what was deleted more than so many days ago."""
+        """Delete permanently what was deleted more than so many days ago."""
         limit = time.time() - 86400 * days
         for folder in self._folders():
             if _time_of(folder) < limit:

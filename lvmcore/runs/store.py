@@ -251,7 +251,7 @@ class Store:
     def reconcile(self) -> None:
         """Update the states of runs whose processes have ended, and delete their remnants.
 
-        What was deleted long ago is deleted for good.
+        What was deleted long ago is deleted permanently.
 
         A running run with a free lock becomes interrupted. A queued run stays queued, whichever
         process submitted it: the queue belongs to the store, and the next launcher starts it.

@@ -149,7 +149,7 @@ class StoredJobs:
         Args:
             id: id of the run.
             bin: the folder of a deletion, to whose folder ``jobs`` the runs are moved; None
-                deletes them for good.
+                deletes them permanently.
 
         Raises:
             ConfigError: it is running, or a run that uses its model is.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pandas as pd
@@ -9,14 +10,14 @@ import streamlit as st
 
 from app.formatting import count, distinct_titles, markdown, shortened
 from app.services import tables
-from app.state.choices import RoleChoices
+from app.state.choices import ColumnChoices, RoleChoices, TypeChoices
 from app.state.session import session
-from app.state.widgets import widget_key, widget_value
+from app.state.widgets import set_first_value, set_widget_value, widget_key, widget_value
 from app.views.data import column_roles
 from app.views.data.level_order import level_order_editor
 from lvmcore.data import ColumnType, Table
 
-__all__ = ["column_editor", "column_table", "table_preview"]
+__all__ = ["column_editor", "column_table", "record_choices", "table_preview"]
 
 _FEATURE = "Feature"
 _TYPE = "Type"
@@ -125,11 +126,69 @@ def column_editor(table: Table, roles: RoleChoices) -> RoleChoices:
     return now
 
 
+def record_choices(table: Table, roles: RoleChoices) -> None:
+    """Record the shown roles and types as a step that can be undone.
+
+    Args:
+        table: the table of the session.
+        roles: the roles that its page shows.
+    """
+    types = session.type_choices[table.digest].chosen
+    session.columns[table.digest] = ColumnChoices(roles, types)
+
+
 def _buttons(table: Table, roles: RoleChoices) -> None:
     """Draw what is below the table of columns."""
     with st.container(horizontal=True):
+        _step_buttons(table, roles)
         _count_transform_button(table, roles)
         level_order_editor(table, roles)
+
+
+def _step_buttons(table: Table, roles: RoleChoices) -> None:
+    """Draw the buttons that undo and redo changes of the columns."""
+    types = session.type_choices[table.digest].chosen
+    shown = session.columns[table.digest]
+    changed = shown is not None and shown != ColumnChoices(roles, types)  # a step in this run
+    st.button(
+        "Undo",
+        on_click=_move,
+        args=(table, session.columns.undo),
+        disabled=not (changed or session.columns.can_undo(table.digest)),
+        help="Takes back the last change of the columns: types, roles, transforms, likelihoods.",
+        shortcut="Ctrl+Z",
+        type="tertiary",
+        key=widget_key("data", "undo", table.digest),
+    )
+    st.button(
+        "Redo",
+        on_click=_move,
+        args=(table, session.columns.redo),
+        disabled=changed or not session.columns.can_redo(table.digest),
+        help="Makes the change again that was undone last.",
+        shortcut="Ctrl+Shift+Z",
+        type="tertiary",
+        key=widget_key("data", "redo", table.digest),
+    )
+
+
+def _move(table: Table, step: Callable[[str], ColumnChoices | None]) -> None:
+    """Undo or redo a change: the editor and the choices above it open anew with its values."""
+    found = step(table.digest)
+    if found is None:
+        return
+    digest, roles = table.digest, found.roles
+    turn = session.type_choices[digest].turn + 1
+    session.role_choices[digest] = roles
+    session.type_choices[digest] = TypeChoices(found.types, turn=turn)
+    places = {column.name: place for place, column in enumerate(table.columns)}
+    for role, name in (("label", roles.label), ("row_id", roles.row_id)):
+        set_widget_value(widget_key("data", role, digest), -1 if name is None else places[name])
+    set_widget_value(
+        widget_key("data", "further", digest, roles.label),
+        [places[name] for name in roles.more_labels],
+    )
+    set_widget_value(widget_key("data", "hold_out", digest), round(100 * roles.hold_out))
 
 
 def _edited_roles(
@@ -242,14 +301,15 @@ def _further_labels(
     others = [i for i, name in enumerate(names) if name != label]
     titles = distinct_titles(shortened(name, 60) for name in names)
     now = [names.index(name) for name in roles.more_labels if name != label]
+    key = widget_key("data", "further", table.digest, label)
+    set_first_value(key, [] if label is None else now)
     positions = st.multiselect(
         "Further labels",
         others,
-        default=[] if label is None else now,
         format_func=titles.__getitem__,
         placeholder="none",
         disabled=label is None,
-        key=widget_key("data", "further", table.digest, label),
+        key=key,
         help=_FURTHER_HELP,
     )
     return tuple(names[i] for i in positions)
@@ -257,13 +317,14 @@ def _further_labels(
 
 def _hold_out(table: Table, current: float) -> float:
     """Choice of the share of held-out rows, in per cent on the page."""
+    key = widget_key("data", "hold_out", table.digest)
+    set_first_value(key, round(100 * current))
     per_cent = st.number_input(
         "Hold out, % of rows",
         min_value=0,
         max_value=50,
         step=5,
-        value=round(100 * current),
-        key=widget_key("data", "hold_out", table.digest),
+        key=key,
         help=_HOLD_OUT_HELP,
     )
     return int(per_cent) / 100
@@ -274,12 +335,13 @@ def _selector(
 ) -> str | None:
     titles = distinct_titles(shortened(name, 60) for name in (_NONE, *names))
     # By position, −1 for none: Streamlit treats the option None as no choice.
+    key = widget_key("data", role, table.digest)
+    set_first_value(key, -1 if current is None else names.index(current))
     position = st.selectbox(
         title,
         range(-1, len(names)),
-        index=0 if current is None else names.index(current) + 1,
         format_func=lambda i: titles[i + 1],
-        key=widget_key("data", role, table.digest),
+        key=key,
         help=text,
     )
     return None if position < 0 else names[position]

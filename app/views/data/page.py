@@ -23,7 +23,7 @@ from app.state import choices
 from app.state.choices import FilesChoice, RoleChoices, Upload
 from app.state.session import session
 from app.views.data import column_roles
-from app.views.data.column_editor import column_editor, table_preview
+from app.views.data.column_editor import column_editor, record_choices, table_preview
 from app.views.data.column_profile import column_profile_panel, missing_cells_panel
 from app.views.data.row_pictures import row_pictures
 from lvmcore.data import Dataset, Table
@@ -86,6 +86,7 @@ def _table_data(table: Table) -> None:
                 reading_form(source, table)
     roles = column_editor(table, current_dataset.roles(table))
     session.role_choices[table.digest] = roles
+    record_choices(table, roles)
     with summary:
         dataset = _dataset_summary(table, roles)
         _columns_left_out(table, roles)

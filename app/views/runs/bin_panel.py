@@ -74,12 +74,12 @@ def bin_panel(deletions: Sequence[Deletion]) -> None:
         empty.popover("Empty", key=widget_key("runs", "empty"), width="stretch"),
         st.container(width=340),
     ):
-        st.markdown(f"{size} will be deleted for good. This cannot be undone.")
+        st.markdown(f"{size} will be deleted permanently. This cannot be undone.")
         if st.button(
             "Empty the bin",
             type="primary",
             key=widget_key("runs", "empty", "yes"),
-            help="Deletes the content of the bin for good.",
+            help="Deletes the content of the bin permanently.",
         ):
             runs_service.empty_bin()
             st.rerun()

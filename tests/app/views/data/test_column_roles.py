@@ -91,6 +91,68 @@ def test_what_was_chosen_is_there_after_another_page(open_page: OpenPage, clinic
     assert used(page).digest == before
 
 
+def click(page: AppTest, label: str) -> AppTest:
+    (button,) = [one for one in page.main.button if one.label == label]
+    assert not button.disabled
+    return button.click().run()
+
+
+def state(page: AppTest) -> tuple[object, ...]:
+    """What the page shows of the columns, and what it would fit."""
+    assert not page.exception
+    assert not page.error
+    (types,) = page.session_state["types"].values()
+    (roles,) = page.session_state["roles"].values()
+    boxes = [box.value for box in page.main.selectbox if box.label in ("Label", "Row id")]
+    (further,) = [box.value for box in page.main.multiselect if box.label == "Further labels"]
+    (held_out,) = [box.value for box in page.number_input if box.label.startswith("Hold out")]
+    return roles, types.chosen, boxes, further, held_out, used(page).digest
+
+
+def test_every_change_of_the_columns_is_undone_and_redone(
+    open_page: OpenPage, clinic: bytes
+) -> None:
+    page = upload(open_page("data"), "clinic.csv", clinic)
+    states = [state(page)]
+    for change in (
+        lambda: edit(page, 0, Transform="log(1 + x)"),
+        lambda: edit(page, 1, Type="text"),
+        lambda: edit(page, 2, Feature=True),
+        lambda: hold_out(page, 30),
+        lambda: _choose(page, "Label", "tissue"),
+        lambda: _choose(page, "Label", "none"),
+    ):
+        change()
+        states.append(state(page))
+    assert len({repr(one) for one in states}) == len(states)
+    for before in reversed(states[:-1]):
+        click(page, "Undo")
+        assert state(page) == before
+    assert next(one for one in page.main.button if one.label == "Undo").disabled
+    assert listed(page, "Transform") == ["none", "none", "one-hot", "none", "none"]
+    for after in states[1:]:
+        click(page, "Redo")
+        assert state(page) == after
+    assert next(one for one in page.main.button if one.label == "Redo").disabled
+    assert listed(page, "Transform")[0] == "log(1 + x)"
+    assert listed(page, "Type")[1] == "text"
+    click(page, "Undo")
+    page.switch_page(navigation.PAGES["fit"]).run()
+    page.switch_page(navigation.PAGES["data"]).run()
+    assert state(page) == states[-2]
+    click(page, "Undo")
+    assert state(page) == states[-3]
+    hold_out(page, 10)
+    assert next(one for one in page.main.button if one.label == "Redo").disabled
+    click(page, "Undo")
+    assert state(page) == states[-3]
+
+
+def _choose(page: AppTest, label: str, option: str) -> AppTest:
+    (box,) = [box for box in page.main.selectbox if box.label == label]
+    return box.select(option).run()
+
+
 def test_a_transform_that_the_cells_do_not_allow_is_explained(
     open_page: OpenPage, clinic: bytes
 ) -> None:

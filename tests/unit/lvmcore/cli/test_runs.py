@@ -106,7 +106,7 @@ def test_a_deleted_run_is_listed_and_restored_and_the_bin_is_emptied(
     assert "The bin holds no run or deletion" in capsys.readouterr().err
     store.datasets.delete(store.get(runs[0]).spec.dataset)
     assert "dataset toy with its runs: 2" in said(capsys, "bin")
-    assert said(capsys, "bin", "--empty") == "Deleted 1 from the bin for good.\n"
+    assert said(capsys, "bin", "--empty") == "Deleted 1 from the bin permanently.\n"
     assert store.bin.deletions() == []
 
 

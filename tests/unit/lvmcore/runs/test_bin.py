@@ -1,4 +1,4 @@
-"""Deleted runs and datasets: they come back whole, and go for good in time."""
+"""Deleted runs and datasets: they come back whole, and go permanently in time."""
 
 import errno
 import json
@@ -110,7 +110,7 @@ def test_a_run_waits_for_what_it_needs(store: Store, toy: Dataset) -> None:
     second = store.delete(run)
     store.datasets.delete(toy.digest)
     shutil.rmtree(store.bin.root / store.bin.deletions()[0].id)
-    with pytest.raises(DataError, match=r"The dataset of this run was deleted for good"):
+    with pytest.raises(DataError, match=r"The dataset of this run was deleted permanently"):
         store.bin.restore(second)
     assert [one.id for one in store.bin.deletions()] == [second]
 

@@ -1,4 +1,4 @@
-"""The history of the view: steps, undo, redo, and what is no step."""
+"""Histories of choices, such as the view: steps, undo, redo, and what is no step."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.analysis.map.map_view import MapView
+from app.state.history import History
 from app.state.session import session
-from app.state.view_history import ViewHistory
 
 VIEWS = [MapView((0, 1), colour=f"column {i}") for i in range(80)]
 
@@ -56,7 +56,7 @@ def test_the_point_and_the_zoom_are_no_steps_and_come_back(
 
 @given(st.lists(st.sampled_from([*VIEWS[:4], "undo", "redo"]), max_size=40))
 def test_undo_then_redo_is_the_state_before(steps: list[MapView | str]) -> None:
-    history = ViewHistory("history")
+    history: History[MapView] = History("history")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(streamlit, "session_state", {})
         for step in steps:
