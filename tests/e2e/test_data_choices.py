@@ -56,6 +56,12 @@ def test_columns_are_transformed_and_rows_held_out(dashboard: Dashboard, tmp_pat
     dashboard.number("Hold out, % of rows", 20)
     dashboard.says("120 rows, 7 features, label with 2 classes, 24 rows held out")
     expect(page.get_by_role("alert")).to_have_count(0)
+    for key, held_out in (("Control+z", 0), ("Control+Shift+Z", 20)):
+        dashboard.settled()
+        page.get_by_role("heading", name="Columns", exact=True).click()
+        page.keyboard.press(key)
+        expect(page.get_by_role("spinbutton", name="Hold out")).to_have_value(str(held_out))
+    dashboard.says("120 rows, 7 features, label with 2 classes, 24 rows held out")
 
     dashboard.to_fit()
     dashboard.choose("ppca")

@@ -95,6 +95,10 @@ def test_runs_are_compared_renamed_taken_away_and_deleted(
     dashboard.says("Select a run to open")
     dashboard.has_rows(page.get_by_test_id("stDataFrame").first, 1)
     assert [job.id for job in store.list()] == [runs[1]]
+    dashboard.says("Deleted: the <b>first</b>.")
+    page.keyboard.press("Control+z")
+    dashboard.has_rows(page.get_by_test_id("stDataFrame").first, 2)
+    assert {job.id for job in store.list()} == set(runs)
     dashboard.no_traceback()
 
 
