@@ -13,7 +13,7 @@ _KEYS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         "Map",
         (
             ("Tab", "moves to the map, its toolbar and its legend"),
-            ("← ↑ → ↓", "moves the cursor on the map; with Shift in larger steps"),
+            ("← ↑ → ↓", "moves the cursor, with Shift in larger steps; a zoomed map at its edge"),
             ("Enter", "selects the row or the point at the cursor"),
             ("+  −  0", "zooms in, zooms out, shows the whole map"),
             ("Shift + drag", "draws a lasso"),

@@ -1,5 +1,6 @@
 // A map of rows on a canvas: zooming, hovering, clicking, selecting. The server joins markers.js,
-// scene.js, all_rows.js, canvas.js, legend.js, toolbar.js and this file, in this order, to one module.
+// scene.js, all_rows.js, canvas.js, legend.js, toolbar.js, minimap.js and this file, in this order, to
+// one module.
 const CURSOR_INTERVAL_MS = 80; // between two messages of a moving cursor: about a server's answer
 // From the last zoom to the message about it: of a map that is drawn again for it, and of another.
 const VIEW_DELAY_MS = 200, STILL_VIEW_DELAY_MS = 700;
@@ -10,7 +11,8 @@ const ZOOM_FACTOR = 1.5, MAX_ZOOM = 1e4;
 const ROWS_NOT_LOADED = "The rows could not be loaded. Load the page again.";
 const CURSOR_KEYS_HELP = "The arrow keys move the cursor, with Shift in larger steps.";
 const KEYS_HELP =
-  `${CURSOR_KEYS_HELP} Enter selects the row or point at the cursor. Plus and minus zoom, 0 shows all.`;
+  `${CURSOR_KEYS_HELP} At the edge of a zoomed map they move the view. ` +
+  "Enter selects the row or point at the cursor. Plus and minus zoom, 0 shows all.";
 /** @type {Record<string, Point>} */
 const ARROW_KEYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
 /** @type {WeakMap<HTMLElement | ShadowRoot, ReturnType<typeof createMap>>} */
@@ -157,6 +159,8 @@ function createMap(parent) {
     for (const mark of scene.marks) drawLetter(context, mark, scale, scene.ink);
     context.restore();
     drawAxes(context, scene, view, scale);
+    if (viewChanged) minimap.draw(scene, allRows, hidden, box, wholeView(), view);
+    else minimap.hide();
     drawOverlay();
   }
 
@@ -279,9 +283,15 @@ function createMap(parent) {
   function stepCursor([right, up], steps) {
     const [x, y] = cursor ?? [midpoint(view.x), midpoint(view.y)], share = steps * KEY_STEP;
     if (scene.follow) cursorFixed = true;
-    moveCursor([
+    /** @type {Point} */
+    const next = [
       x + right * share * (view.x[1] - view.x[0]), y + up * share * (view.y[1] - view.y[0]),
-    ]);
+    ];
+    if (viewChanged) { // the view of a zoomed map goes along
+      const past = [next[0] - clamp(next[0], view.x), next[1] - clamp(next[1], view.y)];
+      if (past[0] || past[1]) moveView([midpoint(view.x) + past[0], midpoint(view.y) + past[1]]);
+    }
+    moveCursor(next);
     if (!scene.follow) announcement.textContent = showTooltip(...cursorPosition());
   }
 
@@ -365,6 +375,16 @@ function createMap(parent) {
       window.setTimeout(() => URL.revokeObjectURL(link.href), 60000); // Safari reads it later
     });
   }
+
+  /** @param {Point} centre the new centre of the view, in data units. */
+  function moveView([x, y]) {
+    /** @type {(range: AxisRange, centre: number) => AxisRange} */
+    const moved = ([low, high], centre) => [centre - (high - low) / 2, centre + (high - low) / 2];
+    [view.x, view.y, viewChanged] = [moved(view.x, x), moved(view.y, y), true];
+    scheduleDraw();
+  }
+
+  const minimap = createMinimap(stage, moveView);
 
   const toggles = createToolbar(bar, {
     in: () => zoom(ZOOM_FACTOR),

@@ -62,8 +62,26 @@ def test_the_map_is_pointed_at_zoomed_and_used_by_keys(dashboard: Dashboard) -> 
     )
     page.keyboard.press("Control+0")  # the browser's own
     assert dashboard.map()["x"]["range"] == zoomed
+
+    # The whole map in the corner moves the view, and so do the keys at the edge.
+    small = around.locator("canvas.minimap")
+    box = small.bounding_box()
+    assert box is not None
+    small.click(position={"x": box["width"] / 4, "y": box["height"] / 4})
+    view, part = dashboard.map(), {}
+    for axis, share in (("x", 0.25), ("y", 0.75)):
+        low, high = whole[axis]["range"]
+        part[axis] = low + share * (high - low)
+        assert np.mean(view[axis]["range"]) == pytest.approx(part[axis], abs=0.02 * (high - low))
+        assert np.ptp(view[axis]["range"]) == pytest.approx((high - low) / 1.5)
+    canvas.focus()
+    for _ in range(6):
+        page.keyboard.press("Shift+ArrowRight")
+    assert dashboard.map()["x"]["range"][0] > view["x"]["range"][0]
+    assert dashboard.map()["y"]["range"] == view["y"]["range"]
     page.keyboard.press("0")
     assert dashboard.map()["x"]["range"] == whole["x"]["range"]
+    expect(small).to_be_hidden()
 
     around.get_by_role("button", name="plain", exact=True).click()
     assert _hidden(canvas) == [1]

@@ -46,6 +46,7 @@ _SCRIPTS = (
     "canvas.js",
     "legend.js",
     "toolbar.js",
+    "minimap.js",
     "map.js",
 )
 _map = st.components.v2.component(
