@@ -23,6 +23,7 @@ from app.analysis.map.row_colours import (
 )
 from app.figures import palette
 from app.figures.density import AllRows, all_rows_data
+from app.figures.pictures import PictureSheet
 from app.figures.row_traces import MapRows
 from app.figures.theme import accent, heatmap_colours, page_colours
 from app.formatting import number, shortened
@@ -62,6 +63,7 @@ class Scene:
         path: a curve, [P, 2].
         letters: letters and their positions.
         group_labels: names of groups of rows, the most important first.
+        pictures: pictures that mark the rows, where they do not overlap; None for none.
         follow: whether a cursor follows the mouse; otherwise clicks and lassos select.
         start: first position of the cursor; None for no cursor.
         equal: whether both axes have the same scale.
@@ -90,6 +92,7 @@ class Scene:
     path: FloatArray | None = None
     letters: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     group_labels: Sequence[GroupLabel] = ()
+    pictures: PictureSheet | None = None
     follow: bool = False
     start: tuple[float, float] | None = None
     equal: bool = False
@@ -109,7 +112,8 @@ def scene_data(
     Args:
         scene: the map to draw.
         dark: whether the page is dark.
-        addresses: addresses of the files of all rows, by name; needed where the scene has them.
+        addresses: addresses of the files of all rows and of the pictures, by name; needed where the
+            scene has them.
     """
     looks, codes = palette.row_palette(scene.rows.colouring, len(scene.rows.points), dark=dark)
     grid = None if scene.grid is None or scene.grid.flat else scene.grid
@@ -144,6 +148,15 @@ def scene_data(
             }
             for one in scene.group_labels
         ],
+        "pictures": None
+        if scene.pictures is None
+        else {
+            "address": (addresses or {})["pictures"],
+            "columns": scene.pictures.columns,
+            "width": scene.pictures.width,
+            "height": scene.pictures.height,
+            "rows": _packed(scene.pictures.rows, "<u4"),
+        },
         "outlines": [[list(corner) for corner in polygon] for polygon in scene.outlines],
         "inducing": [path for path, _ in _inducing(scene)],
         "marked": None if scene.marked is None else list(scene.marked),

@@ -5,31 +5,105 @@ A row holds a picture's pixels row by row, with red, green and blue of a pixel s
 
 from __future__ import annotations
 
+import io
+import math
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
+from PIL import Image
 
 from app.figures import palette
 from app.figures.theme import accent, heatmap_colours, page_colours
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.preprocessing.picture_shape import CHANNELS, ImageShape
 
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
 __all__ = [
+    "PictureSheet",
     "add_picture",
     "add_widths",
     "channel_note",
     "enlarged",
     "picture_colours",
     "picture_grid",
+    "picture_sheet",
     "pixel_widths",
 ]
+
+#: Most pixels along a side of a picture that marks a row on a map.
+_MARK_SIDE = 32
 
 #: Name of a pointed-at picture, which may be text of a table, and place of its pixel.
 _NAME = "%{fullData.name}"
 _PLACE = "<extra>row %{y}, column %{x}</extra>"
+
+
+@dataclass(frozen=True)
+class PictureSheet:
+    """Pictures of rows in lines and columns on one sheet, as the marks of a map.
+
+    Attributes:
+        content: the sheet, PNG.
+        columns: pictures in a line.
+        width: width of a picture, pixels of the sheet.
+        height: its height.
+        rows: position of the row of each picture among all rows, [K], in the order of the sheet.
+    """
+
+    content: bytes
+    columns: int
+    width: int
+    height: int
+    rows: NDArray[np.intp]
+
+
+def picture_sheet(
+    cells: FloatArray,
+    shape: ImageShape,
+    limits: tuple[float, float],
+    rows: NDArray[np.intp],
+    *,
+    dark: bool,
+) -> PictureSheet:
+    """Pictures of rows as one sheet; of pictures of more than 32 pixels a side, means of blocks.
+
+    Args:
+        cells: the values of the pixels of all rows, [N, D]; NaN where one is missing.
+        shape: (height, width), or (height, width, 3) in colour.
+        limits: darkest and lightest value of all pictures.
+        rows: positions of the rows on the sheet, [K], at least one.
+        dark: whether the page is dark.
+    """
+    step = -(-max(shape[:2]) // _MARK_SIDE)
+    small = [
+        _shrunk(picture_colours(cells[n], shape, limits, hidden=accent(dark)), step) for n in rows
+    ]
+    height, width = small[0].shape[:2]
+    columns = math.ceil(math.sqrt(len(rows)))
+    sheet = np.zeros((-(-len(rows) // columns) * height, columns * width, 3), dtype=np.uint8)
+    for place, picture in enumerate(small):
+        top, left = place // columns * height, place % columns * width
+        sheet[top : top + height, left : left + width] = picture
+    sink = io.BytesIO()
+    Image.fromarray(sheet).save(sink, format="PNG")
+    return PictureSheet(sink.getvalue(), columns, width, height, rows)
+
+
+def _shrunk(picture: NDArray[np.uint8], step: int) -> NDArray[np.uint8]:
+    """Means of blocks of so many pixels a side; the last ones repeat the edge."""
+    if step == 1:
+        return picture
+    more = [(0, -size % step) for size in picture.shape[:2]]
+    padded = np.pad(picture, [*more, (0, 0)], mode="edge")
+    height, width = (size // step for size in padded.shape[:2])
+    blocks = padded.reshape(height, step, width, step, 3).mean(axis=(1, 3))
+    found: NDArray[np.uint8] = blocks.round().astype(np.uint8)
+    return found
 
 
 def picture_colours(

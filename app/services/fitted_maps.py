@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from app.analysis.map.heatmaps import Heatmap, HeatmapRequest
     from app.analysis.map.kernel_recovery import KernelRecovery
     from app.analysis.map.reconstruction import Reconstruction
+    from app.figures.pictures import PictureSheet
     from lvmcore.base.latent_variable_model import LatentVariableModel
     from lvmcore.numerics.array_types import FloatArray
     from lvmcore.projection import LatentProjection
@@ -42,6 +43,7 @@ __all__ = [
     "model",
     "reconstruction",
     "result_table",
+    "row_pictures",
     "save_view",
     "saved_views",
     "selected_start",
@@ -52,6 +54,8 @@ __all__ = [
 
 #: Width and height of the picture of a saved view, in cells, and the opacity of a cell of one row.
 _THUMBNAIL, _THUMBNAIL_OPACITY = (28, 21), 0.6
+#: Most pictures that mark rows of a map.
+_MOST_PICTURES = 2000
 
 
 @cached(max_entries=8)
@@ -296,6 +300,30 @@ def delete_view(run: str, name: str) -> None:
         DataError: the run does not exist, or its folder cannot be written.
     """
     server.store().views.delete(run, name)
+
+
+@cached(max_entries=4)
+def row_pictures(run: str, *, dark: bool) -> PictureSheet | None:
+    """Pictures of at most 2000 rows of a run, evenly spaced; None where rows are no pictures.
+
+    Args:
+        run: id of the run.
+        dark: whether the page is dark.
+
+    Raises:
+        DataError: the run or its dataset does not exist.
+    """
+    import numpy as np
+
+    from app.analysis.map.subsampling import evenly_spaced
+    from app.figures.pictures import picture_sheet
+
+    dataset = fitted_dataset(run)
+    if dataset.image_shape is None or np.isnan(dataset.X).all():
+        return None
+    limits = float(np.nanmin(dataset.X)), float(np.nanmax(dataset.X))
+    rows = evenly_spaced(len(dataset), _MOST_PICTURES)
+    return picture_sheet(dataset.X, dataset.image_shape, limits, rows, dark=dark)
 
 
 @cached(max_entries=128)

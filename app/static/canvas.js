@@ -1,6 +1,7 @@
 // What a map draws on its canvas: rows, ellipses, heatmap, curves, cursor, axes.
 const ROW_OPACITY = 0.95, UNSELECTED_OPACITY = 0.25;
 const MARKED_DIAMETER = 15; // of the selected point, in pixels
+const PICTURE_SIDE = 34, PICTURE_GAP = 3; // longer side of a picture that marks a row, in pixels
 
 /**
  * Draw the rows; the selected ones above the others.
@@ -232,6 +233,68 @@ function drawInducing(context, scene, { toX, toY }) {
       context.stroke();
     });
   }
+}
+
+/**
+ * Load a sheet of pictures.
+ *
+ * @param {PictureSheet} sheet
+ * @returns {Promise<LoadedPictures>}
+ */
+async function loadPictures(sheet) {
+  const content = new Blob([await rowFile(sheet.address)], { type: "image/png" });
+  /** @type {Map<number, number>} */
+  const places = new Map();
+  decodeArray(sheet.rows, Uint32Array).forEach((row, place) => places.set(row, place));
+  return { sheet, bitmap: await createImageBitmap(content), places };
+}
+
+/**
+ * Draw pictures over the markers of their rows, each unless it would overlap an earlier one, with
+ * a frame in the colour of the row. Those of selected rows come first.
+ *
+ * @param {CanvasRenderingContext2D} context
+ * @param {DecodedScene} scene
+ * @param {LoadedPictures} loaded
+ * @param {Scale} scale
+ * @param {Set<number>} hidden codes of the hidden looks.
+ */
+function drawPictures(context, scene, { sheet, bitmap, places }, { box, toX, toY }, hidden) {
+  const { columns, width, height } = sheet, unit = PICTURE_SIDE / Math.max(width, height);
+  const [w, h] = [width * unit, height * unit], [wide, high] = [w + PICTURE_GAP, h + PICTURE_GAP];
+  /** Centres of the drawn pictures, by the cell that they are in. @type {Map<string, Point>} */
+  const taken = new Map();
+  /** @type {(x: number, y: number, column: number, row: number) => boolean} */
+  const overlaps = (x, y, column, row) => {
+    for (let i = column - 1; i <= column + 1; i++) {
+      for (let j = row - 1; j <= row + 1; j++) {
+        const other = taken.get(`${i} ${j}`);
+        if (other && Math.abs(other[0] - x) < wide && Math.abs(other[1] - y) < high) return true;
+      }
+    }
+    return false;
+  };
+  context.imageSmoothingEnabled = false;
+  context.lineWidth = 2;
+  for (const pass of scene.selected ? [1, 0] : [null]) {
+    context.globalAlpha = pass === 0 ? UNSELECTED_OPACITY : 1;
+    for (let i = 0; i < scene.n; i++) {
+      const place = places.get(scene.number[i]);
+      if (place === undefined || hidden.has(scene.code[i])) continue;
+      if (scene.selected && scene.selected[i] !== pass) continue;
+      const x = toX(scene.px[i]), y = toY(scene.py[i]);
+      if (x < box.x || x > box.x + box.w || y < box.y || y > box.y + box.h) continue;
+      const column = Math.floor(x / wide), row = Math.floor(y / high);
+      if (overlaps(x, y, column, row)) continue;
+      taken.set(`${column} ${row}`, [x, y]);
+      const left = (place % columns) * width, top = Math.floor(place / columns) * height;
+      context.drawImage(bitmap, left, top, width, height, x - w / 2, y - h / 2, w, h);
+      context.strokeStyle = scene.looks[scene.code[i]].colour;
+      context.strokeRect(x - w / 2, y - h / 2, w, h);
+    }
+  }
+  context.globalAlpha = 1;
+  context.imageSmoothingEnabled = true;
 }
 
 /**

@@ -85,6 +85,8 @@ function createMap(parent) {
   let hoveredRow = null;
   /** All rows of a large map, once they are loaded. @type {LoadedRows | null} */
   let allRows = null;
+  /** Pictures that mark the rows, once they are loaded. @type {LoadedPictures | null} */
+  let pictures = null;
   /** @type {HTMLImageElement | null} */
   let densityImage = null;
   /** @type {HTMLCanvasElement | null} */
@@ -152,6 +154,7 @@ function createMap(parent) {
     if (scene.heat) drawContours(context, scene.heat.contours, scale, scene.ink);
     drawEllipses(context, scene, scale, hidden);
     drawRows(context, scene, scale, hidden, ratio);
+    if (pictures) drawPictures(context, scene, pictures, scale, hidden);
     drawInducing(context, scene, scale);
     for (const polygon of scene.outlines) drawPolygon(context, polygon, scale, scene.ink.text);
     if (scene.path) drawCurve(context, scene.path, scale, scene.ink);
@@ -514,6 +517,7 @@ function createMap(parent) {
     loadDensity(scene);
     if (another) allRows = null; // those of another map
     showAllRows(scene);
+    showPictures(scene);
     tooltip.hidden = true;
     drawLegend(legend, scene.legend, hidden, draw);
     setTool(tool);
@@ -556,6 +560,20 @@ function createMap(parent) {
       if (scene !== requested) return;
       announcement.textContent = tooltip.textContent = ROWS_NOT_LOADED;
       tooltip.hidden = false;
+    });
+  }
+
+  /** @param {DecodedScene} requested */
+  function showPictures(requested) {
+    const sheet = requested.pictures;
+    if (!sheet) pictures = null;
+    if (!sheet || pictures?.sheet.address === sheet.address) return;
+    loadPictures(sheet).then((loaded) => {
+      if (scene !== requested) return; // a newer scene has arrived
+      pictures = loaded;
+      draw();
+    }).catch(() => {
+      if (scene === requested) announcement.textContent = ROWS_NOT_LOADED;
     });
   }
 
@@ -617,6 +635,7 @@ function createMap(parent) {
   // The state of the map, for the browser tests.
   const state = () => scene && {
     digest: map.digest, scene, view, box: plotBox(), hidden: [...hidden], allRows: allRows?.n ?? 0,
+    pictures: pictures?.places.size ?? 0,
   };
   Object.assign(overlay, { latentboard: state });
   return map;

@@ -175,6 +175,8 @@ interface Scene {
   marks: { text: string; x: number; y: number }[];
   /** Names of groups of rows, the most important first; hidden with the look `code`. */
   groupLabels: GroupLabel[];
+  /** Pictures that mark the rows; null for none. */
+  pictures: PictureSheet | null;
   /** Polygons of the selected regions. */
   outlines: Point[][];
   /** Inducing inputs, one entry a path. */
@@ -191,6 +193,25 @@ interface Scene {
   at: Point | null;
   ink: Ink;
   legend: LegendLine[];
+}
+
+/** Pictures in lines and columns on one sheet, a file at this address. */
+interface PictureSheet {
+  address: string;
+  /** Pictures in a line. */
+  columns: number;
+  /** Pixels of the sheet. */
+  width: number;
+  height: number;
+  /** Base64 of uint32: the row of each picture, its index in the dataset. */
+  rows: string;
+}
+
+/** A sheet that is loaded, with the place of each row on it. */
+interface LoadedPictures {
+  sheet: PictureSheet;
+  bitmap: ImageBitmap;
+  places: Map<number, number>;
 }
 
 /** All rows of a large map, from app/figures/density.py. Arrays are files at these addresses. */

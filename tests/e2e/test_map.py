@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, expect
 
 from lvmcore.data import Dataset
 from lvmcore.evaluation.map_dimensions import best_view
-from tests.e2e.dashboard import MAP, PATIENCE_MS, Dashboard
+from tests.e2e.dashboard import CANVAS, MAP, PATIENCE_MS, Dashboard
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -88,6 +88,31 @@ def test_the_map_is_pointed_at_zoomed_and_used_by_keys(dashboard: Dashboard) -> 
     around.get_by_role("button", name="plain", exact=True).click()
     assert _hidden(canvas) == []
     assert page.title() != "run"
+    dashboard.no_traceback()
+
+
+def test_pictures_mark_their_rows_where_they_do_not_overlap(dashboard: Dashboard) -> None:
+    rng = np.random.default_rng(4)
+    shade = rng.uniform(size=(300, 1))
+    X = shade * np.linspace(0, 1, 48) + 0.05 * rng.standard_normal((300, 48))
+    dataset = Dataset.from_arrays(X, np.where(shade[:, 0] > 0.5, "a", "b"), image_shape=(6, 8))
+    run = dashboard.fitted(dataset, "ppca", n_components=2)
+    page = dashboard.page
+    dashboard.open("latent", run=run)
+    plain = dashboard.map()["digest"]
+    canvas = page.get_by_role("application", name=MAP, exact=True)
+    bare = canvas.evaluate("(one) => one.previousElementSibling.toDataURL()")
+    dashboard.button("Appearance").click()
+    page.get_by_text("Pictures as marks", exact=True).click()
+    dashboard.map(other=plain)
+    expect(page).to_have_url(re.compile(r"[?&]view="))
+    loaded = "(name) => { const one = (" + CANVAS + ")(name); return one.latentboard().pictures; }"
+    page.wait_for_function(f"(name) => ({loaded})(name) === 300", arg=MAP)
+    assert canvas.evaluate("(one) => one.previousElementSibling.toDataURL()") != bare
+    page.goto(page.url)
+    page.wait_for_function(
+        f"(name) => ({CANVAS})(name) && ({loaded})(name) === 300", arg=MAP, timeout=PATIENCE_MS
+    )
     dashboard.no_traceback()
 
 

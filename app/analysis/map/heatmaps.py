@@ -111,6 +111,7 @@ class MapChoices:
         held_out: whether the held-out rows are drawn.
         contours: whether contour lines of the heatmap are drawn.
         group_labels: whether the names of the categories are on the map.
+        pictures: whether pictures mark the rows.
     """
 
     axes: View
@@ -125,6 +126,7 @@ class MapChoices:
     held_out: bool = False
     contours: bool = False
     group_labels: bool = False
+    pictures: bool = False
 
 
 def heatmap(model: LatentVariableModel, dataset: Dataset, ask: HeatmapRequest) -> Heatmap:

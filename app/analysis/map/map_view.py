@@ -57,6 +57,7 @@ class MapView:
         size: column of the row sizes, or the posterior sd; None for one size.
         shape: column of the row shapes; None for one shape.
         group_labels: whether the names of the categories are on the map.
+        pictures: whether pictures mark the rows.
         inducing: whether inducing inputs are drawn.
         held_out: whether held-out rows are drawn.
         tab: the open tab beside the map.
@@ -78,6 +79,7 @@ class MapView:
     size: str | None = None
     shape: str | None = None
     group_labels: bool = False
+    pictures: bool = False
     inducing: bool = False
     held_out: bool = False
     tab: str = ""
@@ -110,6 +112,7 @@ class MapOptions:
         inducing: whether there are inducing inputs.
         held_out: whether there are positions of held-out rows.
         tabs: names of the tabs beside the map.
+        pictures: whether the rows are pictures.
         attempt: number of the run's attempt; positions on another attempt's map are void.
     """
 
@@ -127,6 +130,7 @@ class MapOptions:
     inducing: bool
     held_out: bool
     tabs: Collection[str]
+    pictures: bool = False
     attempt: int = 0
 
 
@@ -147,6 +151,7 @@ def available_view(view: MapView, options: MapOptions) -> tuple[MapView, tuple[s
         "ellipses": options.ellipses or not view.ellipses,
         "size": view.size is None or view.size in options.sizes,
         "shape": view.shape is None or view.shape in options.shapes,
+        "pictures": options.pictures or not view.pictures,
         "inducing": options.inducing or not view.inducing,
         "held_out": options.held_out or not view.held_out,
         "tab": view.tab in options.tabs,

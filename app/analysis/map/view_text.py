@@ -76,6 +76,7 @@ _TITLES = {
     "size": "size",
     "shape": "shape",
     "group_labels": "labels of groups",
+    "pictures": "pictures as marks",
     "inducing": "inducing inputs",
     "held_out": "held-out rows",
     "tab": "tab",
@@ -208,7 +209,10 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "axes": _axes,
     **dict.fromkeys(("colour", "background", "size", "shape", "tab"), _text),
     **dict.fromkeys(
-        ("noise", "contours", "at_point", "ellipses", "group_labels", "inducing", "held_out"),
+        (
+            *("noise", "contours", "at_point", "ellipses", "group_labels", "pictures"),
+            *("inducing", "held_out"),
+        ),
         _switch,
     ),
     **dict.fromkeys(("column", "label", "row"), _whole),

@@ -200,8 +200,8 @@ def _payload(scene: Scene, dark: bool, zoom: Ranges | None = None) -> dict[str, 
 
 
 def _addresses(scene: Scene, dark: bool) -> dict[str, str]:
-    """Addresses of the files with all rows of a large map, by name."""
-    if scene.all_rows is None:
-        return {}
-    files_of_rows = all_rows_files(scene.all_rows, dark=dark)
-    return {name: row_files.add(content) for name, content in files_of_rows.items()}
+    """Addresses of the files with all rows of a large map and with pictures, by name."""
+    found = {} if scene.all_rows is None else all_rows_files(scene.all_rows, dark=dark)
+    if scene.pictures is not None:
+        found["pictures"] = scene.pictures.content
+    return {name: row_files.add(content) for name, content in found.items()}

@@ -61,8 +61,8 @@ def drawn_rows(
 ) -> NDArray[np.intp]:
     """The rows of a map that are drawn as markers.
 
-    A random sample is drawn for what only markers show (ellipses, sizes, shapes), and where the
-    browser does not draw all rows.
+    A random sample is drawn for what only markers show (ellipses, sizes, shapes, pictures), and
+    where the browser does not draw all rows.
 
     Args:
         fitted_map: the run.
@@ -70,7 +70,8 @@ def drawn_rows(
         points: positions of all rows, [N, 2].
         visible: visible ranges of the map.
     """
-    more = choices.ellipses or choices.size is not None or choices.shape is not None
+    more = choices.ellipses or choices.pictures
+    more = more or choices.size is not None or choices.shape is not None
     return rows_in_view(points, visible, sample=more or not _draws_all(fitted_map))
 
 

@@ -112,6 +112,9 @@ def map_chart(fitted_map: FittedMap, choices: MapChoices) -> None:
             outlines=polygons_on(choices.selection, choices.axes),
             marked=_marked(fitted_map, choices.axes),
             group_labels=group_labels(colouring, points) if choices.group_labels else (),
+            pictures=fitted_maps.row_pictures(fitted_map.run, dark=choices.dark)
+            if choices.pictures
+            else None,
             height=TALLEST,
             reserved=RESERVED,
             equal=isinstance(choices.axes, LatentProjection),

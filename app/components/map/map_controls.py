@@ -112,6 +112,7 @@ def map_controls(fitted_map: FittedMap) -> MapChoices:
         appearance.held_out,
         contours,
         appearance.group_labels,
+        appearance.pictures,
     )
 
 

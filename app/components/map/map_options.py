@@ -95,6 +95,7 @@ def map_options(fitted_map: FittedMap) -> MapOptions:
         inducing=several and bool(model.inducing_inputs_),
         held_out=held is not None,
         tabs=TABS,
+        pictures=dataset.image_shape is not None,
         attempt=fitted_maps.attempt(run),
     )
 

@@ -65,6 +65,7 @@ class AppearanceChoices:
         size: column of the row sizes, or ``BY_SD``; None for one size.
         shape: column of the row shapes; None for one shape.
         group_labels: whether the names of the categories are on the map.
+        pictures: whether pictures mark the rows.
         inducing: whether inducing inputs are drawn.
         held_out: whether held-out rows are drawn.
         details: a container for the colours and for details of the background.
@@ -73,6 +74,7 @@ class AppearanceChoices:
     size: str | None
     shape: str | None
     group_labels: bool
+    pictures: bool
     inducing: bool
     held_out: bool
     details: DeltaGenerator
@@ -98,7 +100,13 @@ def appearance_controls(fitted_map: FittedMap, options: MapOptions) -> Appearanc
             help="Names of the categories of the colours, where they do not overlap.",
             key=map_widget_key(fitted_map, "group labels"),
         )
-        inducing = False
+        pictures = inducing = False
+        if options.pictures:
+            pictures = st.toggle(
+                "Pictures as marks",
+                help="Pictures of the rows, where they do not overlap; a zoom shows more of them.",
+                key=map_widget_key(fitted_map, "pictures"),
+            )
         if options.inducing:
             inducing = st.toggle(
                 "Inducing inputs",
@@ -107,7 +115,7 @@ def appearance_controls(fitted_map: FittedMap, options: MapOptions) -> Appearanc
             )
         held_out = held_out_toggle(fitted_map)
         details = st.container()
-    return AppearanceChoices(size, shape, group_labels, inducing, held_out, details)
+    return AppearanceChoices(size, shape, group_labels, pictures, inducing, held_out, details)
 
 
 def _column(fitted_map: FittedMap, title: str, names: Collection[str], about: str) -> str | None:

@@ -169,6 +169,8 @@ def _widget_values(view: MapView, options: MapOptions) -> dict[str, Any]:
     ):
         values[name] = 0 if column is None else 1 + list(names).index(column)
     values["group labels"] = view.group_labels
+    if options.pictures:
+        values["pictures"] = view.pictures
     if options.inducing:
         values["inducing"] = view.inducing
     if options.held_out:
@@ -204,6 +206,7 @@ def _shown(fitted_map: FittedMap, options: MapOptions) -> MapView:
         size=_column_at(options.sizes, value("Size by", 0)),
         shape=_column_at(options.shapes, value("Shape by", 0)),
         group_labels=value("group labels", new.group_labels),
+        pictures=value("pictures", new.pictures),
         inducing=value("inducing", new.inducing),
         held_out=value("held-out True", new.held_out),
         tab=value("panel", new.tab),

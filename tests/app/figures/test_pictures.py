@@ -1,8 +1,11 @@
 """Pictures: colours within the range, hidden pixels, one width a pixel, and the figures of rows."""
 
+import io
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from PIL import Image
 
 from app.analysis.map.generation import decode_sweep
 from app.analysis.map.reconstruction import reconstruct
@@ -14,6 +17,7 @@ from app.figures.pictures import (
     enlarged,
     picture_colours,
     picture_grid,
+    picture_sheet,
     pixel_widths,
 )
 from app.figures.theme import accent
@@ -55,6 +59,39 @@ def by_hand(row: NDArray[np.float64]) -> NDArray[np.float64]:
             for k in range(3):
                 found[i, j, k] = min(max(row[(i * WIDTH + j) * 3 + k], 0), 255)
     return found
+
+
+@pytest.mark.parametrize("side", [3, 65])
+def test_a_sheet_has_a_picture_a_row_at_its_place(side: int) -> None:
+    """Rows of one colour each, with a gap in one of them."""
+    shape = (side, side + 2)
+    cells = np.repeat(np.arange(7.0)[:, None], side * (side + 2), axis=1)
+    cells[4] = np.nan
+    rows = np.array([6, 4, 2, 1, 0])
+    found = picture_sheet(cells, shape, (0.0, 6.0), rows, dark=False)
+    step = 1 if side == 3 else 3
+    assert (found.height, found.width) == (-(-side // step), -(-(side + 2) // step))
+    assert found.columns == 3
+    assert found.rows.tolist() == rows.tolist()
+    sheet = np.array(Image.open(io.BytesIO(found.content)))
+    assert sheet.shape == (2 * found.height, 3 * found.width, 3)
+    for place, row in enumerate(rows):
+        top, left = place // 3 * found.height, place % 3 * found.width
+        picture = sheet[top : top + found.height, left : left + found.width]
+        grey = [round(255 * row / 6)] * 3
+        expected = np.round(rgb([accent(False)])[0]) if row == 4 else grey
+        np.testing.assert_array_equal(picture, np.broadcast_to(expected, picture.shape))
+
+
+def test_a_large_picture_has_means_of_blocks() -> None:
+    cells = np.arange(64.0 * 64).reshape(1, -1)
+    found = picture_sheet(cells, (64, 64), (0.0, 64.0 * 64 - 1), np.array([0]), dark=True)
+    sheet = np.array(Image.open(io.BytesIO(found.content)))[..., 0]
+    whole = picture_colours(cells[0], (64, 64), (0.0, 4095.0), hidden="#000000")[..., 0]
+    expected = [
+        [whole[i : i + 2, j : j + 2].mean() for j in range(0, 64, 2)] for i in range(0, 64, 2)
+    ]
+    np.testing.assert_allclose(sheet, expected, atol=0.51)
 
 
 def test_values_become_colours_that_are_clipped_to_the_range() -> None:

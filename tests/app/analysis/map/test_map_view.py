@@ -62,6 +62,7 @@ OPTIONS = MapOptions(
     inducing=True,
     held_out=True,
     tabs=("Point", "Selection", "Columns", "Relevance"),
+    pictures=True,
 )
 
 coordinates = st.floats(-1e3, 1e3)
@@ -87,6 +88,7 @@ views = st.builds(
     noise=st.booleans(),
     contours=st.booleans(),
     group_labels=st.booleans(),
+    pictures=st.booleans(),
     label=st.integers(0, 2),
     at_point=st.booleans(),
     ellipses=st.booleans(),
