@@ -36,7 +36,7 @@ def test_every_method_has_the_figures_of_every_table(map_methods: ModuleType) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["pca", "vae", "cvq_vae"])
+@pytest.mark.parametrize("method", ["pca", "vae"])
 def test_a_row_is_measured(
     method: str, map_methods: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,7 +56,7 @@ def test_one_cell_that_is_no_date_keeps_the_column_as_text(monkeypatch: pytest.M
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of the memory is Linux's")
-@pytest.mark.parametrize("form", ["%d.%m.%Y", "%d.%m.%Y %H:%M", "%d-%b-%Y", "%d %b %Y"])
+@pytest.mark.parametrize("form", ["%d.%m.%Y %H:%M", "%d-%b-%Y"])
 def test_half_a_million_dates_are_read_within_the_memory_of_their_size(form: str) -> None:
     days = pd.date_range("1900-01-01", periods=500_000, freq="h")
     content = pd.DataFrame({"x": 0.5, "day": days.strftime(form)}).to_csv(index=False).encode()
