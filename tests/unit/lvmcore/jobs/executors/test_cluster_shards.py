@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lvmcore.data import Dataset
-from lvmcore.distributed.choice import SHARDS, chosen_shards
+from lvmcore.distributed.choice import chosen_shards
 from lvmcore.jobs.executors.cluster import RayExecutor
 from lvmcore.jobs.launcher import Launcher
 from lvmcore.jobs.run_job import run_job
@@ -103,12 +103,12 @@ def test_a_run_goes_on_when_a_node_is_lost(
 
 
 def test_a_run_with_more_shards_than_the_cluster_has_cores_waits(
-    store: Store, surface: Dataset, launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+    store: Store, surface: Dataset, launcher: Launcher
 ) -> None:
-    monkeypatch.setenv(SHARDS, "5")
-    name = submitted(store, surface, max_iter=5)
-    launcher.ensure_running()
-    until(lambda: launcher.trouble, "the reason")
-    assert "5 shards" in launcher.trouble
-    assert store.get(name).status == "queued"
-    store.cancel(name)
+    with chosen_shards(5):
+        name = submitted(store, surface, max_iter=5)
+        launcher.ensure_running()
+        until(lambda: launcher.trouble, "the reason")
+        assert "5 shards" in launcher.trouble
+        assert store.get(name).status == "queued"
+        store.cancel(name)
