@@ -82,8 +82,10 @@ def hypothesis_generator() -> None:
 
 
 def _own_variables() -> dict[str, str]:
-    """The environment variables of the project."""
-    return {k: v for k, v in os.environ.items() if k.startswith(("LATENTBOARD_", "LVMCORE_"))}
+    """The environment variables of the project, but for the home, which each test sets."""
+    own = {k: v for k, v in os.environ.items() if k.startswith(("LATENTBOARD_", "LVMCORE_"))}
+    own.pop("LATENTBOARD_HOME", None)
+    return own
 
 
 @pytest.fixture(autouse=True)
