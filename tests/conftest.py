@@ -2,7 +2,6 @@
 
 import gc
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 # Before NumPy or torch is imported here, in a test worker, or in a process that a test starts.
@@ -81,27 +80,8 @@ def hypothesis_generator() -> None:
     example()
 
 
-def _own_variables() -> dict[str, str]:
-    """The environment variables of the project, but for the home, which each test sets."""
-    own = {k: v for k, v in os.environ.items() if k.startswith(("LATENTBOARD_", "LVMCORE_"))}
-    own.pop("LATENTBOARD_HOME", None)
-    return own
-
-
 @pytest.fixture(autouse=True)
-def unchanged_variables() -> Iterator[None]:
-    """A test leaves the variables of the project as they were, for the tests after it."""
-    before = _own_variables()
-    yield
-    after = _own_variables()
-    for name in after.keys() - before.keys():
-        del os.environ[name]
-    os.environ.update(before)
-    assert after == before
-
-
-@pytest.fixture(autouse=True)
-def home(unchanged_variables: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A `LATENTBOARD_HOME` of the test's own, so that no test sees another's runs or the user's."""
     folder = tmp_path / "latentboard-home"
     monkeypatch.setenv("LATENTBOARD_HOME", str(folder))

@@ -73,7 +73,7 @@ def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
-def home(unchanged_variables: None, shared_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(shared_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The pages' home, in place of one for each test."""
     monkeypatch.setenv("LATENTBOARD_HOME", str(shared_home))
     return shared_home
