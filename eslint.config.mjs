@@ -21,13 +21,13 @@ export default [
     },
   },
   {
-    files: ["app/static/{map,trails,filter_charts,colour_scheme,upload_roles,browser_history}.js", "lvmcore/notebook/*.js"],
+    files: ["app/static/{map,trails,filter_charts,colour_scheme,upload_roles,text_undo,browser_history}.js", "lvmcore/notebook/*.js"],
     languageOptions: { sourceType: "module" },
     rules: { "no-unused-vars": "error" },
   },
   {
-    files: ["app/static/{trails,report,map_file,colour_scheme,upload_roles,browser_history}.js", "lvmcore/notebook/*.js"],
-    languageOptions: { globals: readonly("MutationObserver", "document", "getComputedStyle", "performance", "requestAnimationFrame", "setTimeout", "window", "URLSearchParams", "ResizeObserver", "ShadowRoot") },
+    files: ["app/static/{trails,report,map_file,colour_scheme,upload_roles,text_undo,browser_history}.js", "lvmcore/notebook/*.js"],
+    languageOptions: { globals: readonly("HTMLInputElement", "HTMLTextAreaElement", "MutationObserver", "document", "getComputedStyle", "performance", "requestAnimationFrame", "setTimeout", "window", "URLSearchParams", "ResizeObserver", "ShadowRoot") },
     rules: { "no-undef": "error" },
   },
   {

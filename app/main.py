@@ -29,6 +29,7 @@ def main() -> None:
     from app.shell.colour_scheme import colour_scheme
     from app.shell.keyboard_sheet import keyboard_button
     from app.shell.sidebar import sidebar
+    from app.shell.text_undo import text_undo
     from app.shell.tour import tour_line
     from app.shell.upload_roles import upload_roles
     from app.state.session import session
@@ -84,6 +85,7 @@ def main() -> None:
         keyboard_button()
         colour_scheme()
         upload_roles()
+        text_undo()
     server.warm_up()
 
 

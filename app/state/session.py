@@ -109,6 +109,7 @@ class Session:
     # Latent map
     point: KeyedValue[str, MapPoint | None] = KeyedValue("latent.point", None)
     selection: KeyedValue[str, Selection | None] = KeyedValue("latent.selection", None)
+    # A change of the clicked point or of the zoom alone is no step.
     views: History[MapView] = History("latent.views", lambda one, two: one.same_choices(two))
     left_out: KeyedValue[str, str | None] = KeyedValue("latent.left_out", None)
     zoom: KeyedValue[str, tuple[ShownAxes, Ranges | None, int]] = KeyedValue(

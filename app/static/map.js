@@ -6,7 +6,6 @@ const CURSOR_INTERVAL_MS = 80; // between two messages of a moving cursor: about
 const VIEW_DELAY_MS = 200, STILL_VIEW_DELAY_MS = 700;
 const KEY_STEP = 1 / 60; // of the map's width, for an arrow key
 const DRAG_DISTANCE = 4; // pixels that make a click a drag
-const TEXT_FIELDS = new Set(["text", "search", "number"]);
 const ZOOM_FACTOR = 1.5, MAX_ZOOM = 1e4;
 const ROWS_NOT_LOADED = "The rows could not be loaded. Load the page again.";
 const CURSOR_KEYS_HELP = "The arrow keys move the cursor, with Shift in larger steps.";
@@ -36,20 +35,6 @@ export default function (component) {
     map.close();
     maps.delete(parentElement);
   };
-}
-
-/**
- * Leave Ctrl+Z in a field of text to the browser: the page's shortcut would undo the view instead.
- *
- * @param {KeyboardEvent} event
- */
-function keepTextUndo(event) {
-  const field = event.composedPath()[0];
-  const isText = field instanceof HTMLTextAreaElement ||
-    (field instanceof HTMLInputElement && TEXT_FIELDS.has(field.type) && field.role !== "combobox");
-  if (isText && (event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z") {
-    event.stopImmediatePropagation();
-  }
 }
 
 /**
@@ -605,7 +590,6 @@ function createMap(parent) {
     draw();
   };
   window.addEventListener("resize", redraw);
-  window.addEventListener("keydown", keepTextUndo, true);
 
   const map = {
     /** @type {(state: CursorState) => void} */
@@ -628,7 +612,6 @@ function createMap(parent) {
       cancelAnimationFrame(frame);
       resize.disconnect();
       window.removeEventListener("resize", redraw);
-      window.removeEventListener("keydown", keepTextUndo, true);
       root.remove();
     },
   };

@@ -62,7 +62,7 @@ class Bin:
 
     def __init__(self, home: Path, jobs: Path, datasets: Path) -> None:
         self.root = home / "bin"
-        self._homes = {_DATASETS: datasets, _JOBS: jobs}
+        self._roots = {_DATASETS: datasets, _JOBS: jobs}
 
     @contextmanager
     def deletion(self, name: str, kind: DeletionKind) -> Iterator[Path]:
@@ -140,8 +140,8 @@ class Bin:
         self._check_complete(folder)
         try:
             for path in self._deleted(folder):
-                target = self._homes[path.parent.name] / path.name
-                if not target.exists():  # an equal dataset may have been read again
+                target = self._roots[path.parent.name] / path.name
+                if not target.exists():  # it may have been read again since
                     path.rename(target)
         except OSError as error:
             raise DataError(f"It could not be restored: {error.strerror}.") from error
@@ -154,18 +154,19 @@ class Bin:
                 spec = JobFolder(path).spec()
             except LatentboardError:
                 continue  # it was damaged before
-            for home, name in ((_DATASETS, spec.dataset), (_JOBS, spec.run)):
-                if name and not any((at / name).exists() for at in self._places(home, folder)):
-                    raise DataError(self._reason(home, name))
+            for part, name in ((_DATASETS, spec.dataset), (_JOBS, spec.run)):
+                if name and not any((at / name).exists() for at in self._places(part, folder)):
+                    raise DataError(self._reason(part, name))
 
-    def _places(self, home: str, folder: Path) -> tuple[Path, Path]:
-        return self._homes[home], folder / home
+    def _places(self, part: str, folder: Path) -> tuple[Path, Path]:
+        """Where the folders of a part are, in the store and in a deletion."""
+        return self._roots[part], folder / part
 
-    def _reason(self, home: str, name: str) -> str:
+    def _reason(self, part: str, name: str) -> str:
         """Why a run that needs a deleted dataset or fit cannot be restored."""
-        what = "dataset" if home == _DATASETS else "fit"
+        what = "dataset" if part == _DATASETS else "fit"
         for one in self._folders():
-            if (one / home / name).exists():
+            if (one / part / name).exists():
                 title = str(_about(one).get("name") or "")
                 return f"The {what} of this run was deleted too: restore {title} first."
         return f"The {what} of this run was deleted permanently, so the run cannot be restored."
@@ -190,9 +191,9 @@ class Bin:
 
     def _deleted(self, folder: Path) -> Iterator[Path]:
         """The deleted folders of a deletion, the dataset first."""
-        for home in self._homes:
+        for part in self._roots:
             with suppress(OSError):
-                yield from sorted((folder / home).iterdir())
+                yield from sorted((folder / part).iterdir())
 
 
 def _about(folder: Path) -> dict[str, object]:

@@ -61,6 +61,9 @@ def test_columns_are_transformed_and_rows_held_out(dashboard: Dashboard, tmp_pat
         page.get_by_role("heading", name="Columns", exact=True).click()
         page.keyboard.press(key)
         expect(page.get_by_role("spinbutton", name="Hold out")).to_have_value(str(held_out))
+    page.get_by_role("spinbutton", name="Hold out").press("Control+z")  # of the field alone
+    page.wait_for_timeout(1000)
+    dashboard.settled()
     dashboard.says("120 rows, 7 features, label with 2 classes, 24 rows held out")
 
     dashboard.to_fit()

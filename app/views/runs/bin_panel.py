@@ -87,7 +87,11 @@ def bin_panel(deletions: Sequence[Deletion]) -> None:
 
 def _title(deletion: Deletion) -> str:
     age = when((datetime.now(UTC) - deletion.time).total_seconds())
-    runs = f" with {count(len(deletion.runs), 'run')}" if deletion.kind == "dataset" else ""
+    runs = (
+        f" with {count(len(deletion.runs), 'run')}"
+        if deletion.kind == "dataset" and deletion.runs
+        else ""
+    )
     size = readable_size(deletion.size)
     return f"{deletion.kind.capitalize()} {shortened(deletion.name)}{runs} · {size} · {age}"
 
