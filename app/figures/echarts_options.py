@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Options", "plot_grid", "scrolling_legend", "value_axis"]
+__all__ = ["Options", "plot_grid", "scrolling_legend", "small_chart", "value_axis"]
 
 Options = dict[str, Any]
 
@@ -35,3 +35,23 @@ def plot_grid() -> Options:
 def scrolling_legend() -> Options:
     """A legend in one line above the plot."""
     return {"type": "scroll", "top": 0, "left": 64, "right": 8, "itemHeight": 10, "itemWidth": 14}
+
+
+def small_chart(options: Options, *, numbers: bool = True) -> Options:
+    """A chart for a narrow panel: without axis titles and legend, with narrow margins.
+
+    Args:
+        options: of the chart.
+        numbers: whether the axes keep their numbers.
+    """
+    axes = {
+        axis: {
+            **options[axis],
+            "name": "",
+            "axisLabel": {**options[axis]["axisLabel"], "show": numbers},
+        }
+        for axis in ("xAxis", "yAxis")
+    }
+    left, bottom = (56, 24) if numbers else (8, 8)
+    grid = {**options["grid"], "left": left, "right": 12, "top": 10, "bottom": bottom}
+    return {**options, **axes, "grid": grid, "legend": {"show": False}}

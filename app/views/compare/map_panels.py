@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -23,15 +24,18 @@ from app.components.map.large_maps import (
     row_names,
     rows_in_view,
 )
-from app.figures import density, row_traces
+from app.figures import density, live_charts, row_traces, snapshot_charts
 from app.figures.aligned_map import aligned_map_figure
 from app.figures.canvas_scene import Scene
 from app.figures.density import AllRows
+from app.figures.echarts_options import small_chart
 from app.formatting import count, duration, markdown, shortened
-from app.services import progress, runs
+from app.services import fitted_maps, progress, run_colours, runs
+from app.services.progress import Progress
 from app.state.session import session
 from app.state.widgets import widget_key
 from lvmcore.data import Dataset
+from lvmcore.errors import LatentboardError
 from lvmcore.runs import Job
 
 __all__ = ["illustration", "map_panels"]
@@ -39,6 +43,8 @@ __all__ = ["illustration", "map_panels"]
 _EVERY_SECONDS = 1.0
 #: Height of a map, in pixels, by the number of maps if there are more than two.
 _HEIGHTS = {3: 340, 4: 300}
+#: Share of that height for the map of a running fit; the rest is for its bound.
+_MAP_SHARE = 0.65
 
 _key = partial(widget_key, "compare")
 
@@ -59,13 +65,8 @@ def map_panels(
         colouring: colours of its rows.
         chosen: mask of the selected rows, [N]; None without a selection.
     """
-    per_line = 3 if len(jobs) == 3 else 2
     height = _HEIGHTS.get(len(jobs), 430)
-    columns = [
-        column
-        for _ in range(0, len(jobs), per_line)
-        for column in st.columns(per_line, gap="small")
-    ]
+    columns = st.columns(max(2, len(jobs)), gap="small")
     titles = map_alignment.map_names(jobs)
     for job, column in zip(jobs, columns, strict=False):
         with column.container(border=True, key=_key("panel", job.id), height="stretch"):
@@ -74,7 +75,7 @@ def map_panels(
                 _map(maps[job.id], full_dataset, colouring, chosen, height, len(jobs))
             else:
                 every = None if job.finished else _EVERY_SECONDS
-                st.fragment(_pending_map, run_every=every)(job.id, job.status)
+                st.fragment(_pending_map, run_every=every)(job.id, job.status, height)
     if len(jobs) == 1:
         columns[1].info("Add a method above to see its map here, beside this one.")
 
@@ -201,8 +202,8 @@ def _caption(aligned: AlignedMap, shown: NDArray[np.intp], chosen: NDArray[np.bo
     return ". ".join(text[0].upper() + text[1:] for text in parts) + "."
 
 
-def _pending_map(run: str, drawn: str) -> None:
-    """A run without a map: its progress, or why it has none."""
+def _pending_map(run: str, drawn: str, height: int) -> None:
+    """A run without a map: its progress, with the map and the bound so far, or why it has none."""
     job = runs.job(run)
     if job is None or job.status != drawn:
         st.rerun()
@@ -212,11 +213,12 @@ def _pending_map(run: str, drawn: str) -> None:
     if job.status == "queued":
         st.caption(f"Queued, position {job.queue_place or 1}.")
     else:
-        steps = progress.progress(run).steps
-        if steps:
-            last = steps[-1]
+        run_progress = progress.progress(run)
+        if run_progress.steps:
+            last = run_progress.steps[-1]
             st.progress(min(1.0, last.iteration / max(1, last.total)))
             st.caption(f"Step {last.iteration} of at most {last.total}.")
+            _charts_so_far(run, run_progress, height)
         else:
             st.caption(f"Running for {duration(job.seconds)}.")
     problem = _key("cancel problem", run)
@@ -228,3 +230,35 @@ def _pending_map(run: str, drawn: str) -> None:
         help="Stops this fit at its next step and keeps the model fitted so far.",
     )
     stop_error_panel(problem)
+
+
+def _charts_so_far(run: str, run_progress: Progress, height: int) -> None:
+    """The map and the bound of the current start of a running fit, as far as it reports them."""
+    current = run_progress.of_start(run_progress.steps[-1].start)
+    dark, bound = session.is_dark, live_charts.steps_shown(current.steps, None)
+    if current.snapshot is not None:
+        st.echarts_chart(
+            small_chart(
+                snapshot_charts.map_chart(current.snapshot, _classes(run), dark=dark), numbers=False
+            ),
+            height=round(_MAP_SHARE * height),
+            key=_key("map so far", run),
+            alt="Map of the rows so far",
+        )
+    if bound and math.isfinite(bound[-1].objective):
+        st.echarts_chart(
+            small_chart(live_charts.bound_chart(bound, dark=dark)),
+            height=round((1 - _MAP_SHARE) * height),
+            key=_key("bound so far", run),
+            alt="Bound at each step so far",
+        )
+
+
+def _classes(run: str) -> CategoryStyle | None:
+    """The classes of the rows of a running fit, by its first label; None for rows of files."""
+    try:
+        if fitted_maps.fitted_dataset(run).files is not None:
+            return None
+        return run_colours.class_style(run)
+    except LatentboardError:  # deleted meanwhile: the next look says so
+        return None

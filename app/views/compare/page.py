@@ -58,9 +58,14 @@ def page() -> None:
     except LatentboardError as error:
         st.error(markdown(error))
         return
-    _choose_runs(jobs, full_dataset)
+    left, right = st.columns([3, 1])
+    with left:
+        _choose_runs(jobs, full_dataset)
+    with right:
+        colouring = _choose_colour(jobs[0].id, full_dataset)
+    _method_buttons(jobs, full_dataset)
+    _legend(colouring)
     maps = _aligned_maps(jobs, full_dataset)
-    colouring = _choose_colour(jobs[0].id, full_dataset)
     chosen, description = _selection(maps, full_dataset)
     map_panels(jobs, maps, full_dataset, colouring, chosen)
     score_table([job for job in jobs if job.id in maps])
@@ -127,7 +132,11 @@ def _draw_sweep() -> bool:
     except LatentboardError as error:
         st.error(markdown(error))
         return True
-    colouring = _choose_colour(found[asked][0].id, full_dataset)
+    left, right = st.columns([1, 3], vertical_alignment="bottom")
+    with left:
+        colouring = _choose_colour(found[asked][0].id, full_dataset)
+    with right:
+        _legend(colouring)
     sweep_maps_panel(found[asked], full_dataset, colouring)
     return True
 
@@ -175,7 +184,7 @@ def _has_map(job: Job) -> bool:
 
 
 def _choose_runs(jobs: Sequence[Job], full_dataset: Dataset) -> None:
-    """Choice of the compared runs, and a button for each method to add."""
+    """Choice of the compared runs."""
     options = {job.id: job for job in jobs}
     others = server.store().list()
     options |= {
@@ -196,6 +205,10 @@ def _choose_runs(jobs: Sequence[Job], full_dataset: Dataset) -> None:
         args=(key,),
         help="The runs of this dataset to compare; the others are aligned to the first.",
     )
+
+
+def _method_buttons(jobs: Sequence[Job], full_dataset: Dataset) -> None:
+    """A button for each method to add."""
     shape = tables.table_summary(full_dataset)
     known = {card.key: card for card in model_cards.cards()}
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -284,25 +297,28 @@ def _aligned_maps(jobs: Sequence[Job], full_dataset: Dataset) -> dict[str, Align
 
 
 def _choose_colour(run: str, full_dataset: Dataset) -> Colouring:
-    """Choice of the row colours on all maps, with one legend.
+    """Choice of the row colours on all maps.
 
     Args:
         run: id of the run whose chosen colours are shown.
         full_dataset: all rows.
     """
     options = colour_options(full_dataset)
-    left, right = st.columns([1, 3], vertical_alignment="bottom")
-    colour = left.selectbox(
+    colour = st.selectbox(
         "Colour",
         list(options),
         format_func=options.__getitem__,
         key=_key(full_dataset.digest, "colour"),
         help="The label or column of the row colours on all maps.",
     )
-    colouring = map_style(run, full_dataset, colour or None)
-    with right:
-        st.html(legend.legend_html(colouring, dark=session.is_dark) or "<span></span>")
-    return colouring
+    return map_style(run, full_dataset, colour or None)
+
+
+def _legend(colouring: Colouring) -> None:
+    """One legend for all maps."""
+    html = legend.legend_html(colouring, dark=session.is_dark)
+    if html:
+        st.html(html)
 
 
 def _selection(
