@@ -33,16 +33,19 @@ class FitOutcome:
     rise: tuple[float, float] | None = None
 
 
-def report_once(callback: Callback | None, began: float, objective: float = math.nan) -> FitOutcome:
+def report_once(
+    callback: Callback | None, began: float, objective: float = math.nan, *, steps: int = 1
+) -> FitOutcome:
     """The outcome of a fit in closed form, or by a library without step reports.
 
     Args:
         callback: called with the one step; its result is ignored.
         began: start of the fit, by ``time.perf_counter``.
         objective: log likelihood, total nats; NaN where there is none.
+        steps: number of this step, the last one.
     """
     terms = {} if math.isnan(objective) else {"log likelihood": objective}
-    step = FitStep(1, 1, time.perf_counter() - began, objective, terms)
+    step = FitStep(steps, steps, time.perf_counter() - began, objective, terms)
     if callback is not None:
         callback(step)
     return FitOutcome(objective, (step,), converged=True)

@@ -24,7 +24,7 @@ __all__ = ["run_charts"]
 _BOUND_HEIGHT, _TERMS_HEIGHT = 228, 252
 _MAP_HEIGHT, _WEIGHTS_HEIGHT = 292, 188
 _SINGLE_HEIGHT = 480
-_NO_STEPS = "This method reports no steps. Its map appears here when the fit has finished."
+_NO_CURVE = "This method has no curve. Its map appears here when the fit has finished."
 
 
 def run_charts(job: Job, run_progress: Progress) -> None:
@@ -39,13 +39,15 @@ def run_charts(job: Job, run_progress: Progress) -> None:
         return
     start = _shown_restart(job, run_progress)
     run_progress = run_progress.of_start(start)
+    if not _reports_steps(job) and not live_charts.steps_shown(run_progress.steps, None):
+        if not job.finished:
+            st.caption(_NO_CURVE)
+        return
     charts = st.container()
     steps = live_charts.steps_shown(run_progress.steps, _window(job, run_progress))
     if not steps:
         if not job.finished:
-            st.caption(
-                _NO_STEPS if not _reports_steps(job) else "The curves appear after the first step."
-            )
+            st.caption("The curves appear after the first step.")
         return
     with charts:
         if steps[-1].starts > 1 and job.has_model:

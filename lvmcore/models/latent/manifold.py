@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 import warnings
 from collections.abc import Mapping
@@ -31,6 +32,8 @@ __all__ = ["TSNE", "UMAP", "Isomap"]
 EARLY_STEPS = 250
 # The divergence costs up to half a step: above MANY_ROWS only every fifth step is reported.
 MANY_ROWS, STEPS_APART = 1000, 5
+# Epochs of UMAP by default, and of long tables.
+EPOCHS, EPOCHS_OF_MANY, MANY_ROWS_OF_UMAP = 500, 200, 10_000
 
 Metric = Annotated[
     Literal["euclidean", "manhattan", "chebyshev", "cosine"],
@@ -212,9 +215,9 @@ class UMAP(_MapOnly):
     Rows and their nearest neighbours form a weighted graph, and the map minimises the cross-entropy
     between it and the graph of the map (McInnes, Healy and Melville 2018). umap-learn does the fit,
     on the standardised columns, with its defaults and one thread, so that the map is reproducible
-    from a seed. The library reports no steps, so a callback cannot stop it. Its functions compiled
-    by numba are cached on disk if numba has a writable folder: compilation in every process would
-    take longer than the fit of a small table.
+    from a seed. A callback is told of the epochs of the layout, without an objective, and cannot
+    stop it. Its functions compiled by numba are cached on disk if numba has a writable folder:
+    compilation in every process would take longer than the fit of a small table.
 
     Attributes:
         relevance_: ``data`` holds the variance of each coordinate, [Q].
@@ -271,13 +274,44 @@ class UMAP(_MapOnly):
             init="spectral" if rows > problem.n_components + 1 else "random",
             random_state=problem.generator.initial_seed(),
             n_jobs=1,
+            tqdm_kwds=None if problem.callback is None else _EpochReport(problem.callback).options,
         )
         threads = torch.get_num_threads()
         try:
             self._store_map(library.fit_transform(to_numpy(problem.Y)))
         finally:
             torch.set_num_threads(threads)  # numba's first loop sets those of all OpenMP code
-        return report_once(problem.callback, began)
+        epochs = self.n_epochs or (EPOCHS if rows <= MANY_ROWS_OF_UMAP else EPOCHS_OF_MANY)
+        return report_once(problem.callback, began, steps=epochs)
+
+
+class _EpochReport:
+    """Reports epochs of umap-learn: the file to which its progress bar writes.
+
+    Args:
+        callback: told of each epoch that the bar shows, ten a second at most.
+    """
+
+    _WRITTEN = re.compile(r"(\d+)/(\d+)")
+
+    def __init__(self, callback: Callback) -> None:
+        self._callback = callback
+        self._began = time.perf_counter()
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options of the progress bar."""
+        return {"disable": False, "file": self, "bar_format": "{n:d}/{total:d}", "leave": False}
+
+    def write(self, text: str) -> None:
+        """Report the epoch that a text of the bar gives."""
+        found = self._WRITTEN.search(text)
+        if found is not None and 0 < int(found[1]) < int(found[2]):
+            seconds = time.perf_counter() - self._began
+            self._callback(FitStep(int(found[1]), int(found[2]), seconds, math.nan))
+
+    def flush(self) -> None:
+        """Nothing is held back."""
 
 
 def _enable_numba_cache() -> None:

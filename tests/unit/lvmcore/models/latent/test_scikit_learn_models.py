@@ -64,6 +64,21 @@ def test_umap_is_the_librarys(neighbours: int, gap: float, seed: int) -> None:
     close(ours, theirs, atol=0.0)
 
 
+def test_umap_tells_its_epochs_and_gives_the_same_map() -> None:
+    X = np.random.default_rng(0).normal(size=(800, 4))
+    told: list[FitStep] = []
+    followed = UMAP(random_state=1).fit(X, callback=lambda step: bool(told.append(step)))
+    alone = UMAP(random_state=1).fit(X)
+    np.testing.assert_array_equal(followed.embedding_.mean, alone.embedding_.mean)
+    iterations = [step.iteration for step in told]
+    assert len(iterations) > 2
+    assert iterations == sorted(set(iterations))
+    assert {step.total for step in told} == {500}
+    assert told[-1].iteration == 500
+    assert [step.iteration for step in followed.history_] == [500]
+    assert [step.iteration for step in alone.history_] == [500]
+
+
 def test_what_umap_compiles_is_kept() -> None:
     """Most of it; every process would compile it anew, for longer than all of this file takes."""
     UMAP().fit(np.random.default_rng(0).normal(size=(20, 3)))
