@@ -36,6 +36,13 @@ _KEYS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         ),
     ),
     (
+        "Fit",
+        (
+            ("Ctrl + Z", "undoes a change of the task, the model or its settings"),
+            ("Ctrl + Shift + Z", "repeats what was undone"),
+        ),
+    ),
+    (
         "Runs",
         (("Ctrl + Z", "restores what was deleted last"),),
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 #: The sample of a new session.
@@ -178,3 +179,26 @@ class TargetChoice:
     target: str
     groups: str = ""
     time: str = ""
+
+
+@dataclass(frozen=True)
+class FitChoices:
+    """What was chosen for a fit.
+
+    Attributes:
+        target: the column to predict; None fits a map.
+        model: key of the chosen model; None means the recommended one.
+        fields: values of the fields of its settings, by key of the widget; a field is drawn, and
+            here, from the choice on that asks for it.
+    """
+
+    target: TargetChoice | None
+    model: str | None
+    fields: Mapping[str, object]
+
+    def same_choices(self, other: FitChoices) -> bool:
+        """Whether both show the same; a field that only one of them has is no difference."""
+        shared = self.fields.keys() & other.fields.keys()
+        return (self.target, self.model) == (other.target, other.model) and all(
+            self.fields[key] == other.fields[key] for key in shared
+        )

@@ -14,6 +14,7 @@ from app.state.choices import (
     DEFAULT_SAMPLE,
     ColumnChoices,
     FailedSource,
+    FitChoices,
     NewTableUpload,
     ReadingChoices,
     RoleChoices,
@@ -60,6 +61,7 @@ class Session:
         model_key: the chosen model; None means the recommended one.
         target: the column to predict, by (digest of the dataset, id of the open run); None fits
             a map.
+        fits: what the page of a dataset would fit, by digest, with undo and redo.
         start_error: why the last fit could not be started, for the form to show.
         fit_started: whether the Fit button has just started a fit.
         point: the selected point of a run's map.
@@ -103,6 +105,7 @@ class Session:
     # Fit
     model_key: SessionValue[str | None] = SessionValue("model", None)
     target: KeyedValue[tuple[str, str | None], TargetChoice | None] = KeyedValue("aim", None)
+    fits: History[FitChoices] = History("fits", FitChoices.same_choices)
     start_error: SessionValue[str | None] = SessionValue("problem", None)
     fit_started: SessionValue[bool] = SessionValue("started", False)
 

@@ -9,7 +9,15 @@ import streamlit as st
 if TYPE_CHECKING:
     from app.analysis.map.fitted_map import FittedMap
 
-__all__ = ["map_widget_key", "set_first_value", "set_widget_value", "widget_key", "widget_value"]
+__all__ = [
+    "map_widget_key",
+    "set_default_value",
+    "set_first_value",
+    "set_widget_value",
+    "widget_key",
+    "widget_value",
+    "widget_values",
+]
 
 
 def widget_key(page: str, *parts: object) -> str:
@@ -25,6 +33,21 @@ def map_widget_key(fitted_map: FittedMap, name: str) -> str:
 def widget_value(key: str) -> Any:
     """Value of a widget, or selection event of a chart; None before it is first shown."""
     return st.session_state.get(key)
+
+
+def widget_values(prefix: str) -> dict[str, Any]:
+    """Values of the widgets whose keys begin so, by key; those of hidden ones that are kept too."""
+    found = st.session_state.items()
+    return {str(key): value for key, value in found if str(key).startswith(prefix)}
+
+
+def set_default_value(key: str, value: object) -> None:
+    """Set the value of a widget that has none yet; a field that was emptied stays empty.
+
+    In place of the widget's own default, so that callbacks may set its value.
+    """
+    if key not in st.session_state:
+        st.session_state[key] = value
 
 
 def set_first_value(key: str, value: object) -> None:

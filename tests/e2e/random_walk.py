@@ -95,6 +95,14 @@ _SHOWN = """() => {
   return found;
 }"""
 
+# The fields of the page, by label.
+_FIELDS = """() => Object.fromEntries(
+  [...document.querySelectorAll(`[data-testid="stMain"] :is([data-testid="stSelectbox"],
+    [data-testid="stNumberInput"], [data-testid="stCheckbox"], [data-testid="stTextInput"])`)]
+    .map((one) => [one.querySelector("label")?.textContent,
+      one.querySelector("input")?.type === "checkbox" ? one.querySelector("input").checked
+        : one.querySelector("input")?.value || one.textContent]))"""
+
 
 def table(seed: int) -> Dataset:
     """A table of numbers, dates, categories and missing cells, with names that need quotes."""
@@ -171,6 +179,8 @@ class RandomWalk:
             ways += [(5, self.to_map)]
             if self.at() == "":
                 ways += [(20, self.column_cell), (6, self.sample)]
+            if self.at() == "fit":
+                ways += [(20, self.fit_steps)]
         weights, choices = zip(*ways, strict=True)
         (way,) = self.random.choices(choices, weights)
         self.steps[-1] = way.__name__
@@ -386,6 +396,25 @@ class RandomWalk:
         now = view_of(self.page.url)
         assert now == view, f"{times} times undone and redone, {view} became {now}"
         self.same(before, self.shown(), f"{times} times undone and redone")
+        return f"{times} times"
+
+    def fit_steps(self) -> str:
+        """Undo some choices of a fit and redo them: the same form again."""
+        self.close_popovers()
+        undo, redo = self.dashboard.button(UNDO), self.dashboard.button(REDO)
+        before, times = self.page.evaluate(_FIELDS), 0
+        for _ in range(self.random.randint(1, 4)):
+            if not undo.count() or undo.is_disabled():
+                break
+            undo.click(timeout=_PATIENCE_MS)
+            times += 1
+            self.look()
+        for _ in range(times):
+            assert redo.is_enabled(), f"undone {times} times, not all can be redone"
+            redo.click(timeout=_PATIENCE_MS)
+            self.look()
+        now = self.page.evaluate(_FIELDS)
+        assert now == before, f"{times} times undone and redone, {before} became {now}"
         return f"{times} times"
 
     def link(self) -> str:

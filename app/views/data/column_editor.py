@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pandas as pd
 import streamlit as st
 
+from app.components.step_buttons import step_buttons
 from app.formatting import count, distinct_titles, markdown, shortened
 from app.services import tables
 from app.state.choices import ColumnChoices, RoleChoices, TypeChoices
@@ -148,27 +150,14 @@ def _buttons(table: Table, roles: RoleChoices) -> None:
 def _step_buttons(table: Table, roles: RoleChoices) -> None:
     """Draw the buttons that undo and redo changes of the columns."""
     types = session.type_choices[table.digest].chosen
-    shown = session.columns[table.digest]
+    digest, history = table.digest, session.columns
+    shown = history[digest]
     changed = shown is not None and shown != ColumnChoices(roles, types)  # a step in this run
-    st.button(
-        "Undo",
-        on_click=_move,
-        args=(table, session.columns.undo),
-        disabled=not (changed or session.columns.can_undo(table.digest)),
-        help="Takes back the last change of the columns: types, roles, transforms, likelihoods.",
-        shortcut="Ctrl+Z",
-        type="tertiary",
-        key=widget_key("data", "undo", table.digest),
-    )
-    st.button(
-        "Redo",
-        on_click=_move,
-        args=(table, session.columns.redo),
-        disabled=changed or not session.columns.can_redo(table.digest),
-        help="Makes the change again that was undone last.",
-        shortcut="Ctrl+Shift+Z",
-        type="tertiary",
-        key=widget_key("data", "redo", table.digest),
+    step_buttons(
+        lambda name: widget_key("data", name, digest),
+        partial(_move, table, history.undo) if changed or history.can_undo(digest) else None,
+        partial(_move, table, history.redo) if not changed and history.can_redo(digest) else None,
+        "Takes back the last change of the columns: types, roles, transforms, likelihoods.",
     )
 
 

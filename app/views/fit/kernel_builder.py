@@ -11,6 +11,7 @@ from app.figures.prior_draws import prior_draws_figure
 from app.formatting import markdown, shortened
 from app.services.kernel_draws import kernel_draws
 from app.state.session import session
+from app.state.widgets import set_default_value
 from lvmcore.data import Dataset
 from lvmcore.errors import ConfigError
 from lvmcore.kernels.catalogue import KERNEL_TYPES, KernelType, check_kernel, read_kernel
@@ -125,11 +126,12 @@ class KernelBuilder:
         at = st.columns(_WIDTHS, vertical_alignment="center")
         number = f"component {place + 1}"
         kernels = list(self.kernels)
+        set_default_value(key(f"kernel {place}"), None if term is None else term.name)
         with at[1]:
             name = st.selectbox(
                 f"Kernel of {number}",
                 kernels,
-                index=None if term is None else kernels.index(term.name),
+                index=None if term is None else 0,
                 format_func=lambda one: KERNEL_TYPES[one].title,
                 placeholder="add a component",
                 help="The kernel of the component; the picture has functions that it describes.",
@@ -142,11 +144,11 @@ class KernelBuilder:
                 st.caption(f"Choose a kernel; without one the fit has {_START}.")
             return None
         if place:
+            set_default_value(key(f"sign {place}"), sign)
             with at[0]:
                 sign = st.selectbox(
                     f"Sign of {number}",
                     list(_SIGNS),
-                    index=list(_SIGNS).index(sign),
                     format_func=_SIGNS.__getitem__,
                     key=key(f"sign {place}"),
                     help="Whether the component is added to those before it, or multiplies the "
@@ -174,10 +176,10 @@ class KernelBuilder:
             return ()
         must = kernel.most_columns is not None and len(self.columns) > kernel.most_columns
         initial = list(term.columns) if term is not None else list(self.columns[:1]) * must
+        set_default_value(f"{key} columns", initial)
         chosen: list[str] = st.multiselect(
             f"Columns of {number}",
             self.columns,
-            default=initial,
             format_func=lambda name: shortened(name, 40),
             max_selections=kernel.most_columns,
             placeholder=f"choose {self.inputs}" if must else f"all {self.inputs}",
@@ -244,11 +246,12 @@ def _options(
     for name, option in kernel.options.items():
         value = given.get(name)
         cast = int if option.whole else float
-        entered = st.number_input(
+        set_default_value(f"{key} {name}", None if value is None else cast(value))
+        entered: float | None = st.number_input(
             f"{name.capitalize()} of {number}",
             cast(option.low),
             cast(option.high),
-            None if value is None else cast(value),
+            None,
             placeholder=name,
             help=f"{option.summary[:1].upper()}{option.summary[1:]}.",
             format="%d" if option.whole else "%g",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from importlib.resources import files
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from app import navigation
 from app.analysis.tables.model_cards import MapCard, ModelCard
@@ -18,6 +20,7 @@ from app.state.choices import TargetChoice
 from app.state.session import session
 from app.state.widgets import widget_key
 from app.views.fit import cost_estimate
+from app.views.fit.fit_history import fit_step_buttons, record_fit
 from app.views.fit.kernel_builder import KernelBuilder
 from app.views.fit.live_run import live_run_panel
 from app.views.fit.model_choice import choose_model, model_note, refused_models
@@ -33,7 +36,7 @@ _SCROLL_TO_TOP = files("app").joinpath("static", "scroll_to_top.js").read_text("
 
 def page() -> None:
     """Draw the page."""
-    st.title("Fit")
+    heading = _heading(st.title, "Fit")
     try:
         dataset = current_dataset.dataset()
     except LatentboardError as error:
@@ -50,11 +53,22 @@ def page() -> None:
             st.html(f"<script>{_SCROLL_TO_TOP}</script>", unsafe_allow_javascript=True)
         live_run_panel(job)
         st.divider()
-        st.header("Fit again")
+        heading = _heading(st.header, "Fit again")
     shape = tables.table_summary(dataset)
     st.markdown(f"{markdown(dataset.name)}: {_describe(dataset, shape)}.")
-    target = choose_task(dataset, job if is_current else None)
+    run = job if is_current else None
+    target = choose_task(dataset, run)
     _model_form(dataset, shape, target)
+    with heading:  # after the form, so that the last change can be undone
+        fit_step_buttons(dataset.digest, None if run is None else run.id)
+
+
+def _heading(draw: Callable[[str], object], text: str) -> DeltaGenerator:
+    """Draw a heading, and return its line for the buttons at its end."""
+    line = st.container(horizontal=True, vertical_alignment="center")
+    with line:
+        draw(text)
+    return line
 
 
 def _describe(dataset: Dataset, shape: TableSummary) -> str:
@@ -77,6 +91,7 @@ def _model_form(dataset: Dataset, shape: TableSummary, target: TargetChoice | No
     card = choose_model(offer)
     if card is None:
         st.warning(markdown(offer.refusals[offer.best.key] or ""))
+        record_fit(dataset.digest, target, None)
     else:
         words, action = st.columns([4, 1], gap="medium")
         with words:
@@ -85,6 +100,7 @@ def _model_form(dataset: Dataset, shape: TableSummary, target: TargetChoice | No
                 st.caption(markdown(_label_note(dataset, card)))
             estimate = st.container()
         values = _settings(dataset, offer, card, target)
+        record_fit(dataset.digest, target, card.key)
         too_large = cost_estimate.refusal(dataset, card.key, values, target)
         if session.start_error is not None:
             estimate.error(markdown(session.start_error))

@@ -10,7 +10,7 @@ from typing import Any
 import streamlit as st
 
 from app.formatting import markdown
-from app.state.widgets import widget_key
+from app.state.widgets import set_default_value, widget_key
 from app.views.fit.kernel_builder import KernelBuilder
 from lvmcore.parameters import Parameter
 
@@ -114,16 +114,17 @@ def parameter_widget(
     label = markdown(parameter.label[:1].upper() + parameter.label[1:])
     text = markdown(parameter.doc)
     if parameter.kind == "bool" and not parameter.optional:
-        return st.checkbox(label, value=bool(value), key=key, help=text, persist_state="session")
+        set_default_value(key, bool(value))
+        return st.checkbox(label, key=key, help=text, persist_state="session")
     if choices or parameter.kind == "bool":
         return _choice(parameter, value, key, label, text, choices)
     if parameter.suggestions:
         more = (_BUILT,) if builds and (parameter.syntax or "").startswith(_KERNELS) else ()
         return _suggested_text(parameter, value, key, label, text, more)
     if parameter.kind == "str":
+        set_default_value(key, value)
         typed = st.text_input(
             label,
-            value=value,
             key=key,
             help=text,
             placeholder=AUTO if parameter.optional else parameter.example or None,
@@ -141,10 +142,10 @@ def _choice(
     options: list[Any] = [True, False] if parameter.kind == "bool" else list(choices)
     if parameter.optional:
         options.insert(0, None)
+    set_default_value(key, value if value in options else options[0])
     return st.selectbox(
         label,
         options,
-        index=options.index(value) if value in options else 0,
         format_func=lambda option: {None: AUTO, True: "yes", False: "no"}.get(option, str(option)),
         key=key,
         help=text,
@@ -157,19 +158,20 @@ def _suggested_text(
 ) -> str:
     """A menu of short texts and further entries, whose last opens a field for any other."""
     options = [*parameter.suggestions, *more, _ANOTHER]
+    is_suggested = value in parameter.suggestions
+    set_default_value(key, value if is_suggested else _ANOTHER)
     chosen: str = st.selectbox(
         label,
         options,
-        index=options.index(value if value in parameter.suggestions else _ANOTHER),
         key=key,
         help=text,
         persist_state="session",
     )
     if chosen != _ANOTHER:
         return chosen
+    set_default_value(f"{key}:typed", "" if is_suggested else value)
     typed: str = st.text_input(
         f"{label}, typed",
-        value="" if value in parameter.suggestions else value,
         key=f"{key}:typed",
         help=text,
         placeholder=parameter.example,
@@ -182,9 +184,9 @@ def _number_or_word(
     parameter: Parameter, word: str, value: Any, key: str, label: str, text: str
 ) -> float | str | None:
     """A field for a number, and a checkbox for a word instead of it."""
+    set_default_value(f"{key}:{word}", value == word)
     use_word = st.checkbox(
         f"{label}: {word}",
-        value=value == word,
         key=f"{key}:{word}",
         help=text,
         persist_state="session",
@@ -205,11 +207,11 @@ def _slider(
 ) -> float:
     assert parameter.low is not None
     assert parameter.high is not None
+    set_default_value(key, float(value))
     number: float = st.slider(
         label,
         float(parameter.low),
         float(parameter.high),
-        float(value),
         step=10 ** math.floor(math.log10(parameter.high - parameter.low)) / 20,
         key=key,
         help=text,
@@ -225,16 +227,23 @@ def _number(
     whole = parameter.kind == "int"
     cast: Callable[[Any], int | float] = int if whole else float
     initial = None if value is None else cast(value)
-    # The overloads of Streamlit require bounds and value of the same type, int or float.
+    set_default_value(key, initial)
+    form = "%d" if whole else "%g"
+    # The overloads of Streamlit require bounds of the same type, int or float.
     options: dict[str, Any] = {
         "min_value": None if parameter.low is None else cast(parameter.low),
         "max_value": None if parameter.high is None else cast(parameter.high),
-        "value": initial,
+        "value": None,  # of a field that is emptied; the first one is set above
         "step": 1 if whole else abs(initial or 0.1) / 10,
-        "format": "%d" if whole else "%g",
-        "placeholder": AUTO if parameter.optional else None,
+        "format": form,
+        "placeholder": AUTO if parameter.optional else _shown(form, initial),
     }
     entered: int | float | None = st.number_input(
         label, key=key, help=text, persist_state="session", disabled=disabled, **options
     )
     return initial if entered is None and not parameter.optional else entered
+
+
+def _shown(form: str, number: float | None) -> str | None:
+    """A number as its field shows it."""
+    return None if number is None else form % number

@@ -16,17 +16,19 @@ from app.formatting import count, distinct_titles, listed, markdown, shortened
 from app.services import model_cards, prediction
 from app.state.choices import TargetChoice
 from app.state.session import session
-from app.state.widgets import widget_key
+from app.state.widgets import set_default_value, set_widget_value, widget_key
 from lvmcore.data import Dataset
 from lvmcore.prediction.target_rows import HELD_OUT
 from lvmcore.recommend.latent_models import Proposal, TableSummary
 from lvmcore.recommend.target_models import TargetSummary
 from lvmcore.runs import Job
 
-__all__ = ["ModelOffer", "choose_task", "model_offer"]
+__all__ = ["ModelOffer", "choose_task", "model_offer", "show_task"]
 
 _Split = Literal["drawn", "groups", "time"]
 _MAP = ""
+#: Names of the widgets.
+_TARGET, _SPLIT, _SPLIT_BY = "target", "split", "split by"
 _SPLITS: dict[_Split, str] = {
     "drawn": f"{100 * HELD_OUT:g} % of the rows, at random",
     "groups": "whole groups of a column",
@@ -49,17 +51,17 @@ def choose_task(dataset: Dataset, job: Job | None) -> TargetChoice | None:
         fitted = TargetChoice(job.spec.target, job.spec.groups, job.spec.time)
     run = None if job is None else job.id
     now = session.target.get((dataset.digest, run), fitted)
-    key = partial(widget_key, "fit", dataset.digest, None if job is None else job.id)
+    key = partial(widget_key, "fit", dataset.digest, run)
     options = [_MAP, *found]
     titles = _titles(options, "none: fit a map")
     left, middle, right = st.columns([1, 1, 1])
+    set_default_value(key(_TARGET), now.target if now is not None and now.target in found else _MAP)
     with left:
         target = st.selectbox(
             "Target",
             options,
-            index=options.index(now.target if now is not None and now.target in found else _MAP),
             format_func=titles.__getitem__,
-            key=key("target"),
+            key=key(_TARGET),
             help="A column to predict from the others; without one, a map is fitted.",
         )
     aim = None
@@ -72,6 +74,29 @@ def choose_task(dataset: Dataset, job: Job | None) -> TargetChoice | None:
     if aim != now:
         session.target[dataset.digest, run] = aim
     return aim
+
+
+def show_task(digest: str, run: str | None, aim: TargetChoice | None) -> None:
+    """Show another task, for callbacks.
+
+    Args:
+        digest: of the dataset.
+        run: id of the open run of this dataset; None without one.
+        aim: the column to predict; None for a map.
+    """
+    session.target[digest, run] = aim
+    key = partial(widget_key, "fit", digest, run)
+    set_widget_value(key(_TARGET), _MAP if aim is None else aim.target)
+    if aim is not None:
+        kind = _split(aim)
+        set_widget_value(key(_SPLIT), kind)
+        if kind != "drawn":
+            set_widget_value(key(_SPLIT_BY, kind), aim.groups or aim.time)
+
+
+def _split(aim: TargetChoice) -> _Split:
+    """How the held-out rows of a fit to a target are chosen."""
+    return "groups" if aim.groups else "time" if aim.time else "drawn"
 
 
 def _unused_categories_note(dataset: Dataset, excluded: set[str]) -> None:
@@ -97,15 +122,13 @@ def _choose_held_out(
                 "page."
             )
         return TargetChoice(now.target)
-    kinds: list[_Split] = list(_SPLITS)
-    before: _Split = "groups" if now.groups else "time" if now.time else "drawn"
+    set_default_value(key(_SPLIT), _split(now))
     with middle:
-        kind = st.selectbox(
+        kind: _Split = st.selectbox(
             "Scored on",
-            kinds,
-            index=kinds.index(before),
+            list(_SPLITS),
             format_func=_SPLITS.__getitem__,
-            key=key("split"),
+            key=key(_SPLIT),
             help="Held-out rows, on which the predictions are scored.",
         )
     if kind == "drawn":
@@ -117,12 +140,12 @@ def _choose_held_out(
             st.caption(f"No other column has {values}: the rows are chosen at random.")
             return TargetChoice(now.target)
         named = now.time if kind == "time" else now.groups
+        set_default_value(key(_SPLIT_BY, kind), named if named in columns else columns[0])
         column = st.selectbox(
             "By the column",
             columns,
-            index=columns.index(named) if named in columns else 0,
             format_func=_titles(columns).__getitem__,
-            key=key("split by", kind),
+            key=key(_SPLIT_BY, kind),
             help="The column of the groups, or of the order of the rows.",
         )
     return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 import pytest
 import streamlit
@@ -10,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.analysis.map.map_view import MapView
+from app.state.choices import FitChoices
 from app.state.history import History
 from app.state.session import session
 
+T = TypeVar("T")
 VIEWS = [MapView((0, 1), colour=f"column {i}") for i in range(80)]
 
 
@@ -55,18 +58,34 @@ def test_the_point_and_the_zoom_are_no_steps_and_come_back(
 
 
 @given(st.lists(st.sampled_from([*VIEWS[:4], "undo", "redo"]), max_size=40))
-def test_undo_then_redo_is_the_state_before(steps: list[MapView | str]) -> None:
-    history: History[MapView] = History("history")
+def test_undo_then_redo_is_the_view_before(steps: list[MapView | str]) -> None:
+    check_steps(History[MapView]("history"), steps)
+
+
+FIELDS = st.dictionaries(st.sampled_from("abc"), st.integers(0, 2), max_size=3)
+FITS = st.builds(FitChoices, st.none(), st.sampled_from(["ppca", None]), FIELDS)
+
+
+@given(st.lists(FITS | st.sampled_from(["undo", "redo"]), max_size=40))
+def test_undo_then_redo_is_the_fit_before(steps: list[FitChoices | str]) -> None:
+    check_steps(History("history", FitChoices.same_choices), steps)
+
+
+def check_steps(history: History[T], steps: list[T | str]) -> None:
+    """Take the steps, and after each undo or redo the opposite, which leads back."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(streamlit, "session_state", {})
         for step in steps:
             before = history["run"]
-            if step == "undo" and history.undo("run") is not None:
-                assert history.redo("run") == before == history["run"]
-                history.undo("run")
-            elif step == "redo" and history.redo("run") is not None:
-                after = history["run"]
-                assert history.undo("run") == before
-                assert history.redo("run") == after
-            elif isinstance(step, MapView):
+            if step == "undo":
+                if history.undo("run") is not None:
+                    assert history.redo("run") == before == history["run"]
+                    history.undo("run")
+            elif step == "redo":
+                if history.redo("run") is not None:
+                    after = history["run"]
+                    assert history.undo("run") == before
+                    assert history.redo("run") == after
+            elif not isinstance(step, str):
                 history["run"] = step
+                assert history["run"] == step
