@@ -246,8 +246,8 @@ class Dashboard:
     # ---- the Fit page ------------------------------------------------------------------------
 
     def settings(self) -> None:
-        """Unfold the settings of the chosen model."""
-        folded = self.page.get_by_test_id("stExpander").filter(has_text="Settings of")
+        """Unfold the advanced settings of the chosen model."""
+        folded = self.page.get_by_test_id("stExpander").filter(has_text="Advanced settings")
         expect(folded).to_be_visible(timeout=PATIENCE_MS)
         self.settled()
         for tries_left in reversed(range(8)):  # a click is lost where the page is just drawn anew

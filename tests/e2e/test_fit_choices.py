@@ -24,8 +24,7 @@ def _says_model(dashboard: Dashboard, title: str) -> None:
 
 
 def _number(dashboard: Dashboard, name: str) -> Locator:
-    """A field of the settings, which are unfolded."""
-    dashboard.settings()
+    """A field of the settings."""
     return dashboard.page.get_by_role("spinbutton", name=name, exact=True)
 
 

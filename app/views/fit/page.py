@@ -86,7 +86,7 @@ def _describe(dataset: Dataset, shape: TableSummary) -> str:
 
 
 def _model_form(dataset: Dataset, shape: TableSummary, target: TargetChoice | None) -> None:
-    """The choice of a model, the button that fits it, and its settings, folded."""
+    """The choice of a model, the button that fits it, and its settings."""
     offer = model_offer(dataset, shape, target)
     card = choose_model(offer)
     if card is None:
@@ -121,11 +121,12 @@ def _model_form(dataset: Dataset, shape: TableSummary, target: TargetChoice | No
 def _settings(
     dataset: Dataset, offer: ModelOffer, card: ModelCard, target: TargetChoice | None
 ) -> dict[str, object]:
-    """The settings of the chosen model, folded, with the advice for this table."""
+    """The settings of the chosen model, with the advice for this table."""
     if target is not None:
         dataset = prediction.target_features(dataset, target.target, target.groups)
     columns = list(dataset.transformed_names)
-    with st.expander(f"Settings of {card.title}", key=widget_key("fit", "settings", card.key)):
+    with st.container(border=True, key=widget_key("fit", "settings", card.key)):
+        st.markdown(f"**Settings of {markdown(card.title)}**")
         advice = offer.advice(card)
         if advice:
             with st.container(gap="xxsmall"):

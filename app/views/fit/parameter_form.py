@@ -25,7 +25,7 @@ _KERNELS = "lvmcore.kernels.catalogue:"
 #: Parameters of every model, drawn after its own.
 COMMON_PARAMETERS = ("device", "random_state")
 
-_COLUMNS = 3
+_COLUMNS = 4
 
 
 def defaults(parameters: Sequence[Parameter], suggested: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def parameter_form(
     choices: Mapping[str, Sequence[str]] | None = None,
     kernels: KernelBuilder | None = None,
 ) -> dict[str, Any]:
-    """Draw the fields of a model's parameters: basic ones, device and seed, advanced ones.
+    """Draw the fields of a model's parameters: basic ones, device and seed; folded, advanced ones.
 
     Args:
         parameters: the declared parameters of the model.
@@ -63,8 +63,8 @@ def parameter_form(
     options = choices or {}
     _grid([*basic, *common], initial, key, options, values, kernels)
     if advanced:
-        st.markdown("**Advanced settings**")
-        _grid(advanced, initial, key, options, values, kernels)
+        with st.expander("Advanced settings", key=key("advanced settings")):
+            _grid(advanced, initial, key, options, values, kernels)
     return {parameter.name: values[parameter.name] for parameter in parameters}
 
 

@@ -61,13 +61,16 @@ def test_the_recommended_model_is_chosen_with_its_reason_and_every_model_is_said
     assert "several labels" in texts(page.caption)
 
 
-def test_the_settings_are_folded_and_the_button_is_above_them(open_page: OpenPage) -> None:
+def test_the_advanced_settings_are_folded_and_the_others_are_not(open_page: OpenPage) -> None:
     page = open_page("fit")
-    (settings,) = [one for one in page.expander if one.label == "Settings of LDGD"]
-    assert not settings.proto.expanded
-    inside = {field.key for field in (*settings.number_input, *settings.selectbox)}
-    assert any(str(key).endswith(":max_iter") for key in inside)
-    assert START not in {button.key for button in settings.button}
+    assert "**Settings of LDGD**" in texts(page.markdown)
+    (advanced,) = [one for one in page.expander if one.label == "Advanced settings"]
+    assert not advanced.proto.expanded
+    folded = {str(field.key) for field in (*advanced.number_input, *advanced.selectbox)}
+    assert any(key.endswith(":dtype") for key in folded)
+    assert not any(key.endswith((":max_iter", ":n_components", ":device")) for key in folded)
+    assert any(str(field.key).endswith(":max_iter") for field in page.number_input)
+    assert START not in {button.key for button in advanced.button}
 
 
 def test_the_graphical_model_of_the_chosen_model_is_folded_beside_it(open_page: OpenPage) -> None:
