@@ -80,6 +80,30 @@ def test_a_row_of_a_number_is_the_mean_absolute_error(monkeypatch: pytest.Monkey
     )
 
 
+def test_the_kernel_of_the_largest_bound_is_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Kernel(Constant):
+        """Predicts 0 with the kernel of the largest bound, else the mean."""
+
+        def __init__(self, kernel: str) -> None:
+            self.kernel = kernel
+            self.elbo_ = {"matern32": -30.0, "linear + rbf": -10.0}.get(kernel, -20.0)
+
+        def predict_quantiles(self, X: Any, levels: Any) -> Any:
+            found = super().predict_quantiles(X, levels)
+            return np.zeros_like(found) if self.kernel == "linear + rbf" else found
+
+        def get_params(self) -> dict[str, Any]:
+            return {"kernel": self.kernel}
+
+    monkeypatch.setattr(qep_uci_tables, "_frame", lambda data: people())
+    monkeypatch.setattr(qep_uci_tables, "_model", lambda *_, kernel, **__: Kernel(kernel))
+    y = people()["target"].to_numpy()
+    row = qep_uci_tables._chosen_kernel("elevators", full=False)
+    splits = qep_uci_tables._splits("elevators", full=False)
+    assert row.value == pytest.approx(np.mean([np.abs(y[held]).mean() for _, held in splits]))
+    assert row.settings["kernel"] == "linear + rbf"
+
+
 def test_a_row_of_classes_has_the_true_class_s_logarithm(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = people(240)[["word", "x"]].assign(label=np.where(np.arange(240) % 3, "yes", "no"))
     monkeypatch.setattr(qep_uci_tables, "_frame", lambda data: frame)
@@ -116,5 +140,6 @@ def test_every_row_of_the_bench_is_measured_once() -> None:
         "step",
         "pictures",
         "number",
+        "chosen_kernel",
         "class",
     }
