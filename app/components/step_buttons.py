@@ -1,12 +1,26 @@
-"""Buttons of undo and redo, with their keys."""
+"""Buttons of undo and redo, with their keys, and the heading that they stand beside."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-__all__ = ["step_buttons"]
+__all__ = ["heading_line", "step_buttons"]
+
+
+def heading_line(draw: Callable[[str], object], text: str) -> DeltaGenerator:
+    """Draw a heading, and return its line for the buttons at its end.
+
+    Args:
+        draw: draws a heading, such as ``st.title``.
+        text: the heading.
+    """
+    line = st.container(horizontal=True, vertical_alignment="center")
+    with line:
+        draw(text)
+    return line
 
 
 def step_buttons(

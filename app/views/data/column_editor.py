@@ -9,7 +9,7 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from app.components.step_buttons import step_buttons
+from app.components.step_buttons import heading_line, step_buttons
 from app.formatting import count, distinct_titles, markdown, shortened
 from app.services import tables
 from app.state.choices import ColumnChoices, RoleChoices, TypeChoices
@@ -82,30 +82,16 @@ def column_editor(table: Table, roles: RoleChoices) -> RoleChoices:
     Returns:
         The chosen roles.
     """
-    st.header("Columns")
-    names = [column.name for column in table.columns]
+    heading = heading_line(st.header, "Columns")
     page_opened = widget_value(widget_key("data", "label", table.digest)) is None
-    label_column, further_column, row_id_column, hold_out_column = st.columns(4, gap="medium")
-    with label_column:
-        label = _selector("Label", "label", table, names, roles.label, _LABEL_HELP)
-    with further_column:
-        more = _further_labels(table, names, label, roles)
-    with row_id_column:
-        row_id = _selector("Row id", "row_id", table, names, roles.row_id, _ROW_ID_HELP)
-    with hold_out_column:
-        hold_out = _hold_out(table, roles.hold_out)
+    chosen = _choose_roles(table, roles)
     types = session.type_choices[table.digest]
     if page_opened:  # an earlier error is not relevant any more
         types = replace(types, problem=None)
     if types.problem is not None:
         st.error(markdown(types.problem))
     edited = _table(table, roles, types.turn)
-    now, problem = _edited_roles(
-        table,
-        roles,
-        edited,
-        replace(roles, label=label, row_id=row_id, hold_out=hold_out, more_labels=more),
-    )
+    now, problem = _edited_roles(table, roles, edited, chosen)
     if problem is not None:
         session.role_choices[table.digest] = now
         session.type_choices[table.digest] = replace(types, problem=problem, turn=types.turn + 1)
@@ -124,8 +110,27 @@ def column_editor(table: Table, roles: RoleChoices) -> RoleChoices:
         session.type_choices[table.digest] = replace(types, problem=None)
         st.rerun()
     session.type_choices[table.digest] = types
-    _buttons(table, now)
+    with heading:  # after the editor, so that the last change can be undone
+        _step_buttons(table, now)
+    with st.container(horizontal=True):
+        _count_transform_button(table, now)
+        level_order_editor(table, now)
     return now
+
+
+def _choose_roles(table: Table, roles: RoleChoices) -> RoleChoices:
+    """Draw the choice of labels and row id, and the share of held-out rows."""
+    names = [column.name for column in table.columns]
+    label_column, further_column, row_id_column, hold_out_column = st.columns(4, gap="medium")
+    with label_column:
+        label = _selector("Label", "label", table, names, roles.label, _LABEL_HELP)
+    with further_column:
+        more = _further_labels(table, names, label, roles)
+    with row_id_column:
+        row_id = _selector("Row id", "row_id", table, names, roles.row_id, _ROW_ID_HELP)
+    with hold_out_column:
+        hold_out = _hold_out(table, roles.hold_out)
+    return replace(roles, label=label, row_id=row_id, hold_out=hold_out, more_labels=more)
 
 
 def record_choices(table: Table, roles: RoleChoices) -> None:
@@ -137,14 +142,6 @@ def record_choices(table: Table, roles: RoleChoices) -> None:
     """
     types = session.type_choices[table.digest].chosen
     session.columns[table.digest] = ColumnChoices(roles, types)
-
-
-def _buttons(table: Table, roles: RoleChoices) -> None:
-    """Draw what is below the table of columns."""
-    with st.container(horizontal=True):
-        _step_buttons(table, roles)
-        _count_transform_button(table, roles)
-        level_order_editor(table, roles)
 
 
 def _step_buttons(table: Table, roles: RoleChoices) -> None:

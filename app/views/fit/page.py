@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from importlib.resources import files
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from app import navigation
 from app.analysis.tables.model_cards import MapCard, ModelCard
 from app.analysis.tables.row_counts import rows_in_words
 from app.components import current_dataset
 from app.components.empty_states import missing_run_warning
+from app.components.step_buttons import heading_line
 from app.formatting import count, grouped, listed, markdown, shortened
 from app.services import model_cards, prediction, runs, tables
 from app.state.choices import TargetChoice
@@ -36,7 +35,7 @@ _SCROLL_TO_TOP = files("app").joinpath("static", "scroll_to_top.js").read_text("
 
 def page() -> None:
     """Draw the page."""
-    heading = _heading(st.title, "Fit")
+    heading = heading_line(st.title, "Fit")
     try:
         dataset = current_dataset.dataset()
     except LatentboardError as error:
@@ -53,7 +52,7 @@ def page() -> None:
             st.html(f"<script>{_SCROLL_TO_TOP}</script>", unsafe_allow_javascript=True)
         live_run_panel(job)
         st.divider()
-        heading = _heading(st.header, "Fit again")
+        heading = heading_line(st.header, "Fit again")
     shape = tables.table_summary(dataset)
     st.markdown(f"{markdown(dataset.name)}: {_describe(dataset, shape)}.")
     run = job if is_current else None
@@ -61,14 +60,6 @@ def page() -> None:
     _model_form(dataset, shape, target)
     with heading:  # after the form, so that the last change can be undone
         fit_step_buttons(dataset.digest, None if run is None else run.id)
-
-
-def _heading(draw: Callable[[str], object], text: str) -> DeltaGenerator:
-    """Draw a heading, and return its line for the buttons at its end."""
-    line = st.container(horizontal=True, vertical_alignment="center")
-    with line:
-        draw(text)
-    return line
 
 
 def _describe(dataset: Dataset, shape: TableSummary) -> str:
