@@ -16,11 +16,14 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+import psutil
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from app.shell.tour import STEPS
 from lvmcore.bench.harness.machine import matrix_product_seconds
 from lvmcore.bench.harness.report import BenchmarkRow, Report
+from lvmcore.data import Dataset
 from lvmcore.errors import DataError
 from tests.e2e import browser as chromium
 from tests.e2e.dashboard import Dashboard
@@ -29,6 +32,8 @@ from tests.e2e.server import running
 __all__ = ["main"]
 
 FIRST_PAGE, START, CANCEL, REFRESH, TOUR = 2.0, 3.0, 1.0, 2.0, 60.0
+#: A map of so many rows by its link; the server's memory before a model is needed, MB.
+ROWS, COLUMNS, FIRST_MAP, MEMORY = 100_000, 10, 2.5, 500.0
 COLD_TRIALS = 3
 FIT_TRIALS = 3
 #: More steps than a fit comes to before it is cancelled.
@@ -97,6 +102,7 @@ class Trials:
             for trial in range(COLD_TRIALS):
                 self._pages(browser, Path(folder, f"server {trial}"))
                 self._tour(browser, Path(folder, f"tour {trial}"))
+                self._large_map(browser, Path(folder, f"map {trial}"))
             self._fits(browser, Path(folder, "fits"))
             browser.close()
         self.seconds["yardstick"].append(matrix_product_seconds())
@@ -110,6 +116,25 @@ class Trials:
             self.seconds["command to first page"].append(time.perf_counter() - began)
             time.sleep(SETTLING_SECONDS)
             self.seconds["first page, warm"].append(_interactive(page, server.url))
+
+    def _large_map(self, browser: Browser, folder: Path) -> None:
+        """The map of a long table, by its link: first on a new server, then once more."""
+        rng = np.random.default_rng(0)
+        groups = rng.integers(0, 5, ROWS)
+        X = rng.normal(size=(ROWS, COLUMNS)) + 3 * rng.normal(size=(5, COLUMNS))[groups]
+        dataset = Dataset.from_arrays(X, groups.astype(str), name="long", label_name="group")
+        with running(folder) as server, browser.new_context() as context:
+            dashboard = Dashboard(context.new_page(), server)
+            run = dashboard.fitted(dataset, "pca", n_components=2)
+        with running(folder) as server, browser.new_context() as context:
+            dashboard = Dashboard(context.new_page(), server)
+            for name in ("first", "again"):
+                began = time.perf_counter()
+                dashboard.page.goto(f"{server.url}/latent?run={run}", wait_until="commit")
+                dashboard.all_rows(ROWS)
+                self.seconds[f"map of 100,000 rows, {name}"].append(time.perf_counter() - began)
+                memory = psutil.Process(server.process.pid).memory_info().rss / 1e6
+                self.seconds[f"server's memory, map of 100,000 rows, {name}"].append(memory)
 
     def _tour(self, browser: Browser, folder: Path) -> None:
         """The first-run tour on a new server, by somebody who reads nothing on the way."""
@@ -196,6 +221,9 @@ def _rows(trials: Trials) -> Iterator[Callable[[], BenchmarkRow]]:
     yield partial(trials.row, "first page, warm", FIRST_PAGE)
     yield partial(trials.row, "command to first page", None)
     yield partial(trials.row, "first-run tour", TOUR)
+    for name, ceiling in (("first", FIRST_MAP), ("again", FIRST_MAP)):
+        yield partial(trials.row, f"map of 100,000 rows, {name}", ceiling)
+        yield partial(trials.row, f"server's memory, map of 100,000 rows, {name}", MEMORY, "MB")
     for name in ("oil flow", "digits"):
         yield partial(trials.row, f"start to first point, {name}", START)
         yield partial(trials.row, f"refresh to live again, {name}", REFRESH)
