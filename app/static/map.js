@@ -504,8 +504,22 @@ function createMap(parent) {
     showAllRows(scene);
     showPictures(scene);
     tooltip.hidden = true;
-    drawLegend(legend, scene.legend, hidden, draw);
+    drawLegend(legend, scene.legend, hidden, draw, reorder);
     setTool(tool);
+  }
+
+  /**
+   * Draw the looks of the legend in another order, the first one on top.
+   *
+   * @param {number[]} codes
+   * @param {string} moved a sentence about it.
+   */
+  function reorder(codes, moved) {
+    const others = scene.looks.map((_, code) => code).filter((code) => !codes.includes(code));
+    scene.layers = [...others.reverse(), ...[...codes].reverse()];
+    announcement.textContent = moved;
+    draw();
+    map.sendPick({ kind: "order", codes, scene: scene.id });
   }
 
   /** Show the ranges that the scene opens with, once the width of the map is known. */
