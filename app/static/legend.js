@@ -21,6 +21,17 @@ function appendElement(name, parent, attributes = {}) {
 }
 
 /**
+ * The part of an element that has the focus.
+ *
+ * @param {HTMLElement} element
+ * @returns {HTMLElement | null}
+ */
+function focusedIn(element) {
+  const { activeElement } = /** @type {Document | ShadowRoot} */ (element.getRootNode());
+  return activeElement instanceof HTMLElement && element.contains(activeElement) ? activeElement : null;
+}
+
+/**
  * Fill the legend; an entry that had the focus keeps it.
  *
  * @param {HTMLElement} legend
@@ -31,8 +42,7 @@ function appendElement(name, parent, attributes = {}) {
  *   that can be moved, and a sentence about it.
  */
 function drawLegend(legend, lines, hidden, redraw, reorder) {
-  const root = /** @type {Document | ShadowRoot} */ (legend.getRootNode()), focused = root.activeElement;
-  const code = focused instanceof HTMLElement && legend.contains(focused) ? focused.dataset.code : null;
+  const code = focusedIn(legend)?.dataset.code;
   legend.replaceChildren();
   for (const { title, ramp, low, high, entries } of lines) {
     const line = appendElement("div", legend);
