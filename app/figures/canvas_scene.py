@@ -70,6 +70,7 @@ class Scene:
         held_out: mask of the held-out rows, drawn as open marks, [n]; None for none.
         places: whether a click without a row chooses a latent point.
         legend: whether a legend is drawn below the map.
+        reorders: whether the categories of the legend can be moved.
         height: height in pixels.
         reports_zoom: whether the browser reports a zoom after it has been still for a while; a map
             with a density picture always does, so that the server draws the rows in view.
@@ -99,6 +100,7 @@ class Scene:
     held_out: NDArray[np.bool_] | None = None
     places: bool = True
     legend: bool = True
+    reorders: bool = False
     height: int = HEIGHT
     reserved: int = 0
     reports_zoom: bool = False
@@ -134,6 +136,7 @@ def scene_data(
         "ellipse": ELLIPSE_SD,
         "looks": [{"colour": colour, "shape": shape} for colour, shape in looks],
         "colours": "" if colouring is None else colouring.title,
+        "layers": palette.row_layers(scene.rows.colouring),
         "points": _points(scene.rows, codes, scene.held_out),
         "symbols": _symbols(scene.rows),
         "texts": ["\n".join(" ".join(line.split()) for line in lines) for lines in scene.rows.hover]
@@ -252,6 +255,9 @@ def _inducing(scene: Scene) -> list[tuple[dict[str, Any], str]]:
 def _legend(scene: Scene, grid: Heatmap | None, dark: bool) -> list[dict[str, Any]]:
     """Lines of the legend: each a title with entries, or with a colour scale between two values."""
     lines = [] if scene.rows.colouring is None else [_colours(scene.rows.colouring, dark)]
+    if scene.reorders and isinstance(scene.rows.colouring, CategoryStyle):
+        for entry in lines[0]["entries"][: len(scene.rows.colouring.names)]:
+            entry["movable"] = True
     text = page_colours(dark).text
     others = []
     if scene.rows.shape is not None:
@@ -286,8 +292,11 @@ def _colours(colouring: Colouring, dark: bool) -> dict[str, Any]:
         return line
     assert isinstance(colouring, CategoryStyle)
     C = len(colouring.names)
-    looks = enumerate(colouring.looks(dark=dark))
-    entries = [_entry(shortened(colouring.names[code], 40), *look, code) for code, look in looks]
+    looks = colouring.looks(dark=dark)
+    entries = [
+        _entry(shortened(colouring.names[code], 40), *looks[code], code)
+        for code in colouring.in_order
+    ]
     if (colouring.codes == OTHER).any():
         entries.append(_entry(f"other ({colouring.others} more)", grey, "circle", C))
     if (colouring.codes == MISSING).any():

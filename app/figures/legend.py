@@ -47,8 +47,10 @@ def legend_html(colouring: Colouring, *, dark: bool, titled: bool = True) -> str
 
 def _category_entries(style: CategoryStyle, dark: bool) -> list[_Entry]:
     entries = []
-    for name, (colour, shape) in zip(style.names, style.looks(dark=dark), strict=True):
-        entries.append(_Entry(_GLYPHS[shape], colour, name))
+    looks = style.looks(dark=dark)
+    for code in style.in_order:
+        colour, shape = looks[code]
+        entries.append(_Entry(_GLYPHS[shape], colour, style.names[code]))
     grey = page_colours(dark).muted
     if (style.codes == OTHER).any():
         entries.append(_Entry("●", grey, f"other ({style.others} more)"))

@@ -12,7 +12,7 @@ from plotly.colors import hex_to_rgb, sample_colorscale, unlabel_rgb
 from app.analysis.map.row_colours import MISSING, OTHER, CategoryStyle, Colouring, NumericColours
 from app.figures.theme import PLOTLY_SCALES, category, page_colours
 
-__all__ = ["LEVELS", "numeric_palette", "ramp_steps", "rgb", "row_palette"]
+__all__ = ["LEVELS", "numeric_palette", "ramp_steps", "rgb", "row_layers", "row_palette"]
 
 #: Number of colours of the colour scale of numeric columns.
 LEVELS = 64
@@ -46,6 +46,15 @@ def row_palette(
         ramp = numeric_palette(LEVELS, colouring.colours.shown_scale)
         return [*((colour, "circle") for colour in ramp), missing], found
     return [category(0, dark)], np.zeros(n, dtype=np.intp)
+
+
+def row_layers(colouring: Colouring) -> list[int] | None:
+    """Positions in the palette of ``row_palette``, from the lowest layer; None without layers."""
+    if not isinstance(colouring, CategoryStyle) or colouring.layers is None:
+        return None
+    C = len(colouring.names)
+    grey = {OTHER: C, MISSING: C + 1}
+    return [grey.get(code, code) for code in colouring.layers]
 
 
 @cache

@@ -83,10 +83,10 @@ def row_traces(rows: MapRows, dark: bool) -> Iterator[Any]:
         rows: the rows.
         dark: whether the page is dark.
     """
-    ranks: dict[str, int] = {}  # the order of the legend does not depend on the selection
+    # The order of the legend depends neither on the selection nor on the layers.
+    ranks = {group.name: rank for rank, group in enumerate(_groups(rows, dark), start=1)}
     for group in _row_groups(rows, dark):
-        rank = ranks.setdefault(group.name, len(ranks) + 1)
-        trace = _trace(rows, group).update(legendrank=rank)
+        trace = _trace(rows, group).update(legendrank=ranks[group.name])
         if rows.shape is not None and group.listed and len(group.rows):
             # Without an entry of its own, the legend would show the shape of the first row.
             yield _entry(trace, group)
@@ -132,6 +132,8 @@ def _shape_entries(shape: RowShapes, rank: int, dark: bool) -> Iterator[Any]:
 def _row_groups(rows: MapRows, dark: bool) -> Iterator[_RowGroup]:
     """Groups of rows; rows outside the selection are faint and below the others."""
     groups = list(_groups(rows, dark))
+    if isinstance(rows.colouring, CategoryStyle) and rows.colouring.layers is not None:
+        groups.reverse()
     if rows.selected is None:
         yield from groups
         return
@@ -164,10 +166,10 @@ def _groups(rows: MapRows, dark: bool) -> Iterator[_RowGroup]:
     else:
         codes = rows.colouring.codes
         looks = rows.colouring.looks(dark=dark)
-        for code, (name, (colour, shape)) in enumerate(
-            zip(rows.colouring.names, looks, strict=True)
-        ):
+        for code in rows.colouring.in_order:
+            colour, shape = looks[code]
             marker = {**plain, "color": colour, "symbol": shape}
+            name = rows.colouring.names[code]
             yield _RowGroup(np.flatnonzero(codes == code), marker, name, listed=True)
         if (codes == OTHER).any():
             name = _other(rows.colouring)

@@ -36,7 +36,9 @@ def map_chart(snapshot: Snapshot, labels: CategoryStyle | None, *, dark: bool = 
     """
     first, second = (dimension + 1 for dimension in snapshot.dimensions)
     series = []
-    for group in _row_groups(snapshot, labels, dark):
+    groups = list(_row_groups(snapshot, labels, dark))
+    layered = labels is not None and labels.layers is not None
+    for place, group in enumerate(groups):
         style = {"color": group.colour}
         if group.hollow:
             style = {"color": "transparent", "borderColor": group.colour}
@@ -49,6 +51,7 @@ def map_chart(snapshot: Snapshot, labels: CategoryStyle | None, *, dark: bool = 
                 "symbolSize": 6,
                 "itemStyle": {**style, "opacity": 0.85},
                 "silent": True,
+                "z": 2 + (len(groups) - place if layered else 0),
             }
         )
     return {
@@ -117,7 +120,9 @@ def _row_groups(
         yield _RowGroup("rows", np.arange(len(snapshot.rows)), category(0, dark)[0])
         return
     codes, grey = labels.codes[snapshot.rows], page_colours(dark).muted
-    for code, (colour, shape) in enumerate(labels.looks(dark=dark)):
+    looks = labels.looks(dark=dark)
+    for code in labels.in_order:
+        colour, shape = looks[code]
         rows = np.flatnonzero(codes == code)
         yield _RowGroup(shortened(labels.names[code], 24), rows, colour, SYMBOLS[shape])
     for code, name, hollow in ((OTHER, "other", False), (MISSING, "(missing)", True)):

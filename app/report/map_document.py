@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from app.analysis.map.row_colours import CategoryStyle, Colouring, NumericColours
-from app.figures.palette import row_palette
+from app.figures.palette import row_layers, row_palette
 from app.figures.row_traces import MapRows
 from app.formatting import count, number, shortened
 from app.report.content_policy import content_policy, static_text
@@ -84,11 +86,15 @@ def _content(subject: MapSubject) -> dict[str, Any]:
     n = len(rows.points)
     light, codes = row_palette(rows.colouring, n, dark=False)
     dark, _ = row_palette(rows.colouring, n, dark=True)
+    layers = row_layers(rows.colouring)
+    # The rows are drawn one after another: those of the layer on top come last.
+    order = np.arange(n) if layers is None else np.argsort(np.argsort(layers)[codes], kind="stable")
+    points = rows.points[order]
     return {
-        "x": _rounded(rows.points[:, 0].tolist()),
-        "y": _rounded(rows.points[:, 1].tolist()),
-        "code": codes.tolist(),
-        "text": [list(lines) for lines in rows.hover],
+        "x": _rounded(points[:, 0].tolist()),
+        "y": _rounded(points[:, 1].tolist()),
+        "code": codes[order].tolist(),
+        "text": [list(rows.hover[row]) for row in order] if rows.hover else [],
         "titles": list(subject.titles),
         "light": [{"colour": colour, "shape": shape} for colour, shape in light],
         "dark": [{"colour": colour, "shape": shape} for colour, shape in dark],
@@ -105,4 +111,5 @@ def _legend(colouring: Colouring, used: set[int]) -> list[dict[str, Any]]:
     if not isinstance(colouring, CategoryStyle):
         return []
     names = [*map(shortened, colouring.names), f"{colouring.others} others", "missing"]
-    return [{"text": name, "code": code} for code, name in enumerate(names) if code in used]
+    order = [*colouring.in_order, len(names) - 2, len(names) - 1]
+    return [{"text": names[code], "code": code} for code in order if code in used]

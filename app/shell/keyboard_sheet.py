@@ -18,6 +18,7 @@ _KEYS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("+  −  0", "zooms in, zooms out, shows the whole map"),
             ("Shift + drag", "draws a lasso"),
             ("Ctrl + wheel", "zooms at the mouse"),
+            ("Alt + ↑ ↓", "moves a category of the legend; the first one is drawn on top"),
         ),
     ),
     (

@@ -17,10 +17,12 @@ function drawRows(context, scene, scale, hidden, ratio) {
     [scene.markers, scene.markersRatio] = [markerCache(scene.ink.panel, ratio), ratio];
   }
   const { px, py, code, selected, markers } = scene, { box, toX, toY } = scale;
+  const rows = layeredRows(scene);
   const passes = selected ? [0, 1] : [null];
   for (const pass of passes) {
     context.globalAlpha = pass === 0 ? UNSELECTED_OPACITY : ROW_OPACITY;
-    for (let i = 0; i < scene.n; i++) {
+    for (let k = 0; k < scene.n; k++) {
+      const i = rows ? rows[k] : k;
       if ((selected && selected[i] !== pass) || hidden.has(code[i])) continue;
       const x = toX(px[i]), y = toY(py[i]);
       if (x < box.x - 9 || x > box.x + box.w + 9 || y < box.y - 9 || y > box.y + box.h + 9) continue;
@@ -34,6 +36,19 @@ function drawRows(context, scene, scale, hidden, ratio) {
     }
   }
   context.globalAlpha = 1;
+}
+
+/**
+ * The rows in the order in which they are drawn.
+ *
+ * @param {DecodedScene} scene
+ * @returns {Uint32Array | null} null for the order that they have.
+ */
+function layeredRows(scene) {
+  if (!scene.layers) return null;
+  const layer = new Map(scene.layers.map((code, place) => [code, place]));
+  const place = Array.from(scene.code, (code) => layer.get(code) ?? -1);
+  return Uint32Array.from(place.keys()).sort((a, b) => place[a] - place[b] || a - b);
 }
 
 /**

@@ -59,6 +59,8 @@ function createMap(parent) {
   let view;
   /** Codes of the hidden looks. @type {Set<number>} */
   const hidden = new Set();
+  /** The order of the legend's entries that was asked for last. @type {number[] | null} */
+  let asked = null;
   /** @type {Point | null} */
   let cursor = null; // in data units
   let cursorFixed = false;
@@ -486,8 +488,12 @@ function createMap(parent) {
    */
   function setScene(next, ranges) {
     const another = !scene || next.id !== scene.id;
-    if (another || next.colours !== scene.colours) hidden.clear();
+    if (another || next.colours !== scene.colours) {
+      hidden.clear();
+      asked = null;
+    }
     scene = decodeScene(next);
+    keepOrder();
     fitHeight();
     hoveredRow = null;
     heatmap = scene.heat && scene.heatValue ? heatmapImage(scene.heat, scene.heatValue) : null;
@@ -504,8 +510,43 @@ function createMap(parent) {
     showAllRows(scene);
     showPictures(scene);
     tooltip.hidden = true;
-    drawLegend(legend, scene.legend, hidden, draw);
+    drawLegend(legend, scene.legend, hidden, draw, reorder);
     setTool(tool);
+  }
+
+  /**
+   * Draw the looks of the legend in another order, the first one on top.
+   *
+   * @param {number[]} codes
+   * @param {string} moved a sentence about it.
+   */
+  function reorder(codes, moved) {
+    asked = codes;
+    applyOrder(codes);
+    announcement.textContent = moved;
+    draw();
+    map.sendPick({ kind: "order", codes, scene: scene.id });
+  }
+
+  /**
+   * Have the scene in the order that was asked for last, while an entry of the legend has the focus:
+   * the server may have answered to an earlier move only.
+   */
+  function keepOrder() {
+    if (!focusedIn(legend)) asked = null;
+    if (asked) applyOrder(asked);
+  }
+
+  /** @param {number[]} codes of the entries that can be moved. */
+  function applyOrder(codes) {
+    /** @type {(entry: LegendEntry) => number} */
+    const place = ({ code }) => {
+      const found = codes.indexOf(code ?? -1);
+      return found < 0 ? codes.length : found;
+    };
+    scene.legend[0]?.entries?.sort((a, b) => place(a) - place(b));
+    const others = scene.looks.map((_, code) => code).filter((code) => !codes.includes(code));
+    scene.layers = [...others.reverse(), ...[...codes].reverse()];
   }
 
   /** Show the ranges that the scene opens with, once the width of the map is known. */

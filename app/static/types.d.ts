@@ -125,6 +125,8 @@ interface MapFile {
 interface LegendEntry extends Look {
   text: string;
   code?: number | null;
+  /** Whether the entry can be moved among those of its line that can be moved too. */
+  movable?: boolean;
 }
 
 /** A line of the legend: entries, or a colour ramp between two numbers. */
@@ -166,6 +168,8 @@ interface Scene {
   looks: Look[];
   /** Title of the colouring. */
   colours: string;
+  /** The looks from the lowest layer to that on top; null draws the rows in their order. */
+  layers: number[] | null;
   points: PackedPoints;
   /** Markers that `points.symbol` refers to. */
   symbols: string[];
@@ -317,6 +321,7 @@ type PickEvent =
   | { kind: "row"; row: number; scene: string }
   | { kind: "place"; x: number; y: number; scene: string }
   | { kind: "box" | "lasso"; polygon: Point[]; scene: string }
+  | { kind: "order"; codes: number[]; scene: string }
   | { kind: "nothing"; scene: string };
 
 /** Ranges of a zoomed map, sent to the server as the state `view`; null for the full range. */

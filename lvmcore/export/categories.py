@@ -41,7 +41,7 @@ class CategoryStyle:
         names: categories with a style of their own, in the order of the styles.
         codes: position in ``names`` of each row, else MISSING or OTHER, [N].
         others: number of further categories.
-        colours: their colours.
+        colours: their colours, and their order in legends.
     """
 
     title: str
@@ -49,6 +49,16 @@ class CategoryStyle:
     codes: NDArray[np.intp]
     others: int = 0
     colours: CategoryColours = DEFAULT_CATEGORIES
+
+    @property
+    def in_order(self) -> list[int]:
+        """Positions in ``names``, in the order of legends."""
+        return self.colours.codes_in_order(self.names)
+
+    @property
+    def layers(self) -> list[int] | None:
+        """Codes from the lowest layer to that on top, the first one of legends; None for none."""
+        return [MISSING, OTHER, *self.in_order[::-1]] if self.colours.order else None
 
     def looks(self, *, dark: bool = False) -> list[tuple[str, str]]:
         """Colour and marker of each of ``names``.

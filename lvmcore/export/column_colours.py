@@ -6,7 +6,7 @@ They are a JSON file in the folder of the run, by the names of the columns.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -62,11 +62,13 @@ _MOST = 200
 
 @dataclass(frozen=True)
 class CategoryColours:
-    """Colours of categories.
+    """Colours of categories, and their order.
 
     Attributes:
         palette: a name of ``PALETTES``.
         own: categories with a colour of their own, and the colour, #RRGGBB.
+        order: categories in the order of the legends, the first one drawn on top; categories that
+            it lacks come after them. Empty for the order of the names, and no layers.
 
     Raises:
         ConfigError: there is no such palette, or a colour is not in this form.
@@ -74,6 +76,7 @@ class CategoryColours:
 
     palette: str = _DEFAULT_PALETTE
     own: tuple[tuple[str, str], ...] = ()
+    order: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.palette not in PALETTES:
@@ -82,6 +85,12 @@ class CategoryColours:
         for name, colour in self.own:
             if not _COLOUR.fullmatch(colour):
                 raise ConfigError(f"The colour of {name!r} is {colour!r}: expected #RRGGBB.")
+
+    def codes_in_order(self, names: Sequence[str]) -> list[int]:
+        """Positions of categories among ``names``, in the order of the legends."""
+        place = {name: code for code, name in enumerate(names)}
+        first = [place[name] for name in dict.fromkeys(self.order) if name in place]
+        return [*first, *(code for code in range(len(names)) if code not in first)]
 
     def look(self, code: int, name: str | None = None, *, dark: bool) -> tuple[str, str]:
         """Colour and marker of a category: the colours of the palette, then other shapes.
@@ -168,8 +177,8 @@ def write_colours(path: Path, colours: Mapping[str, ColumnColours]) -> None:
     """
     defaults = (DEFAULT_CATEGORIES, DEFAULT_NUMBERS)
     kept = {column: one for column, one in colours.items() if one not in defaults}
-    own = [one.own for one in kept.values() if isinstance(one, CategoryColours)]
-    if len(kept) > _MOST or any(len(one) > _MOST for one in own):
+    chosen = [one for one in kept.values() if isinstance(one, CategoryColours)]
+    if len(kept) > _MOST or any(max(len(one.own), len(one.order)) > _MOST for one in chosen):
         raise ConfigError(f"A run keeps the colours of {_MOST} columns and categories at most.")
     write_json(path, {column: asdict(one) for column, one in kept.items()})
 
@@ -177,7 +186,8 @@ def write_colours(path: Path, colours: Mapping[str, ColumnColours]) -> None:
 def _column_colours(content: Mapping[str, Any]) -> ColumnColours:
     if "palette" in content:
         own = tuple((str(name), str(colour)) for name, colour in content["own"])
-        return CategoryColours(str(content["palette"]), own)
+        order = tuple(str(name) for name in content.get("order", ()))
+        return CategoryColours(str(content["palette"]), own, order)
     low, high = (None if (end := content[name]) is None else float(end) for name in ("low", "high"))
     return NumberColours(
         content["scale"], content["transform"], low, high, float(content["centre"])

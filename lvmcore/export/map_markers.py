@@ -39,6 +39,7 @@ class _MarkerGroup:
     colour: str
     marker: str = "o"
     hollow: bool = False
+    layer: float = 1.0
 
 
 def draw_rows(
@@ -73,6 +74,7 @@ def draw_rows(
             edgecolors=group.colour if group.hollow else "white",
             linewidths=0.8 if group.hollow else 0.35,
             label=group.name,
+            zorder=group.layer,
             rasterized=rasterised,
         )
         drawn.append((group.rows, markers))
@@ -99,9 +101,14 @@ def _marker_groups(classes: CategoryStyle | None, n: int) -> Iterator[_MarkerGro
     if classes is None:
         yield _MarkerGroup("rows", np.arange(n), OKABE_ITO[0])
         return
-    for code, (colour, shape) in enumerate(classes.looks()):
+    looks, layers = classes.looks(), classes.layers or []
+    for code in classes.in_order:
+        colour, shape = looks[code]
         rows = np.flatnonzero(classes.codes == code)
-        yield _MarkerGroup(_drawable(classes.names[code]), rows, colour, _MARKERS[shape])
+        # Between those of markers, 1, and of lines, 2.
+        layer = 1 + layers.index(code) / len(layers) if layers else 1.0
+        name = _drawable(classes.names[code])
+        yield _MarkerGroup(name, rows, colour, _MARKERS[shape], layer=layer)
     others = f"{classes.others} others"
     for code, name, hollow in ((OTHER, others, False), (MISSING, "(missing)", True)):
         rows = np.flatnonzero(classes.codes == code)

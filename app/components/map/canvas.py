@@ -30,6 +30,7 @@ __all__ = [
     "CursorPosition",
     "DrawnPolygon",
     "MapEvent",
+    "MovedCategories",
     "cursor",
     "draw_canvas",
     "parse_cursor",
@@ -83,7 +84,14 @@ class Cleared:
     """A double click, which clears the clicked point."""
 
 
-MapEvent = ClickedRow | ClickedPoint | DrawnPolygon | Cleared
+@dataclass(frozen=True)
+class MovedCategories:
+    """Another order of the categories in the legend, by their positions among the names."""
+
+    codes: tuple[int, ...]
+
+
+MapEvent = ClickedRow | ClickedPoint | DrawnPolygon | MovedCategories | Cleared
 
 
 @dataclass(frozen=True)
@@ -172,6 +180,8 @@ def parse_event(message: object, scene_id: str) -> MapEvent | None:
         case "box" | "lasso":
             corners = tuple((float(x), float(y)) for x, y in message["polygon"])
             return DrawnPolygon(corners) if len(corners) > 2 else None
+        case "order":
+            return MovedCategories(tuple(int(code) for code in message["codes"]))
         case _:
             return Cleared()
 

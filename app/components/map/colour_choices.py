@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import get_args
 
 import streamlit as st
@@ -22,7 +23,7 @@ from lvmcore.export.column_colours import (
     Transform,
 )
 
-__all__ = ["colour_choices"]
+__all__ = ["colour_choices", "keep_order"]
 
 _TRANSFORMS: tuple[Transform, ...] = get_args(Transform)
 _PER_LINE = 2
@@ -84,6 +85,14 @@ def _choose_palette(fitted_map: FittedMap, column: str, style: CategoryStyle) ->
             help="Removes the colours of single categories.",
             key=_key(fitted_map, column, "reset"),
         )
+    if style.colours.order:
+        st.button(
+            "Order of the names",
+            on_click=keep_order,
+            args=(fitted_map, column, ()),
+            help="Lists the categories by name again, and none is drawn on top of the others.",
+            key=_key(fitted_map, column, "order"),
+        )
 
 
 def _choose_scale(fitted_map: FittedMap, column: str, shown: NumberColours) -> None:
@@ -140,14 +149,30 @@ def _choose_scale(fitted_map: FittedMap, column: str, shown: NumberColours) -> N
 
 def _change_palette(fitted_map: FittedMap, column: str) -> None:
     palette = widget_value(_key(fitted_map, column, "palette"))
-    _keep(fitted_map, column, CategoryColours(palette))
+    _keep(fitted_map, column, replace(_present(fitted_map, column), palette=palette, own=()))
 
 
 def _change_category(fitted_map: FittedMap, column: str, name: str, key: str) -> None:
-    present = run_colours.column_colours(fitted_map.run).get(column)
-    present = present if isinstance(present, CategoryColours) else CategoryColours()
+    present = _present(fitted_map, column)
     own = dict(present.own) | {name: widget_value(key)}
-    _keep(fitted_map, column, CategoryColours(present.palette, tuple(own.items())))
+    _keep(fitted_map, column, replace(present, own=tuple(own.items())))
+
+
+def keep_order(fitted_map: FittedMap, column: str, names: tuple[str, ...]) -> None:
+    """Keep the order of the categories of a column with the run, for callbacks.
+
+    Args:
+        fitted_map: the run.
+        column: name of the column.
+        names: the categories, that on top first; empty for the order of the names.
+    """
+    _keep(fitted_map, column, replace(_present(fitted_map, column), order=names))
+
+
+def _present(fitted_map: FittedMap, column: str) -> CategoryColours:
+    """The colours of the categories of a column."""
+    present = run_colours.column_colours(fitted_map.run).get(column)
+    return present if isinstance(present, CategoryColours) else CategoryColours()
 
 
 def _change_scale(fitted_map: FittedMap, column: str) -> None:

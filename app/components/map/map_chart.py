@@ -26,6 +26,7 @@ from app.analysis.map.map_view import shown_axes
 from app.analysis.map.reconstruction import MapPoint
 from app.analysis.map.regions import Region, rounded
 from app.analysis.map.row_colours import (
+    CategoryStyle,
     Colouring,
     NumericColours,
     group_labels,
@@ -37,8 +38,10 @@ from app.components.map.canvas import (
     ClickedRow,
     DrawnPolygon,
     MapEvent,
+    MovedCategories,
     draw_canvas,
 )
+from app.components.map.colour_choices import keep_order
 from app.components.map.held_out_layer import (
     coloured_cells,
     held_out_note,
@@ -119,6 +122,7 @@ def map_chart(fitted_map: FittedMap, choices: MapChoices) -> None:
             reserved=RESERVED,
             equal=isinstance(choices.axes, LatentProjection),
             reports_zoom=True,
+            reorders=True,
         ),
         key=map_widget_key(fitted_map, "map"),
         dark=choices.dark,
@@ -141,6 +145,8 @@ def _handle_event(fitted_map: FittedMap, choices: MapChoices, event: MapEvent) -
     match event:
         case DrawnPolygon(corners):
             select_region(fitted_map, Region(choices.axes, (rounded(corners),)))
+        case MovedCategories(codes):
+            _order_categories(fitted_map, choices, codes)
         case ClickedRow(row) if row < len(fitted_map.mean):
             focus_row(fitted_map, row)
         case ClickedRow(row):
@@ -155,6 +161,16 @@ def _handle_event(fitted_map: FittedMap, choices: MapChoices, event: MapEvent) -
             open_tab(fitted_map, POINT)
         case _:
             session.point[fitted_map.run] = None
+
+
+def _order_categories(fitted_map: FittedMap, choices: MapChoices, codes: tuple[int, ...]) -> None:
+    """Keep the order of the legend with the run, unless the legend is of another column by now."""
+    style = _colouring(fitted_map, choices)
+    if choices.colour is None or not isinstance(style, CategoryStyle):
+        return
+    if sorted(codes) == list(range(len(style.names))):
+        column = coloured_column(fitted_map.dataset, choices.colour)
+        keep_order(fitted_map, column, tuple(style.names[code] for code in codes))
 
 
 def _rows(

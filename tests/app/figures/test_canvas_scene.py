@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from app.analysis.map.row_colours import (
 from app.components.map import canvas, large_maps
 from app.figures import canvas_scene, density, row_traces, theme
 from app.figures.theme import category
+from lvmcore.export.column_colours import CategoryColours
 from tests.scenes import Drawn, drawn
 
 N = 12
@@ -67,6 +69,22 @@ def test_rows_arrive_as_they_are() -> None:
     assert shown.array("selected").tolist() == [1] * 5 + [0] * 7
     assert shown.array("size").tolist() == given.size.tolist()
     assert shown.data["points"]["n"] == N
+
+
+def test_categories_are_listed_and_layered_in_their_order() -> None:
+    codes = np.array([0, 1, 2, MISSING, OTHER, 0, 0, 1, OTHER, MISSING, 0, 2])
+    plain = CategoryStyle("kind", ("a", "b", "c"), codes, others=4)
+    shown = drawn(scene(rows(colouring=plain)))
+    assert shown.data["layers"] is None
+    assert not any("movable" in entry for entry in shown.data["legend"][0]["entries"])
+    style = replace(plain, colours=CategoryColours(order=("c", "a", "b")))
+    moved = drawn(scene(rows(colouring=style), reorders=True))
+    assert moved.looks == shown.looks
+    entries = moved.data["legend"][0]["entries"]
+    assert [entry["text"] for entry in entries] == ["c", "a", "b", "other (4 more)", "(missing)"]
+    assert [entry.get("movable", False) for entry in entries] == [True] * 3 + [False] * 2
+    listed = [entry["code"] for entry in entries]
+    assert moved.data["layers"] == listed[::-1]
 
 
 def test_a_text_has_a_line_for_each_thing_told() -> None:
@@ -159,6 +177,7 @@ def test_what_was_clicked_or_drawn() -> None:
         found = told(kind=kind, polygon=corners)
         assert found == canvas.DrawnPolygon(((0.0, 0.0), (4.0, 0.0), (4.0, 4.0)))
     assert told(kind="lasso", polygon=corners[:2]) is None
+    assert told(kind="order", codes=[2, 0, 1]) == canvas.MovedCategories((2, 0, 1))
     assert told(kind="nothing") == canvas.Cleared()
 
 

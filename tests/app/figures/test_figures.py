@@ -16,9 +16,10 @@ from app.analysis.map import subsampling
 from app.analysis.map.heatmaps import Heatmap
 from app.analysis.map.reconstruction import DecodedLevels, Reconstruction
 from app.analysis.map.row_colours import MISSING, OTHER, CategoryStyle, NumericColours
-from app.figures import canvas_scene, latent_map, row_panels, row_traces, theme
+from app.figures import canvas_scene, latent_map, legend, row_panels, row_traces, theme
 from app.figures.theme import category, heatmap_colours
 from lvmcore.data import DateScale
+from lvmcore.export.column_colours import CategoryColours
 from lvmcore.prediction.decoded_columns import DecodedCategory
 
 N = 12
@@ -129,6 +130,20 @@ def test_categories_have_a_trace_each_and_the_rest_is_grey() -> None:
     assert missing.marker.symbol == "circle-open"
     drawn = [text for trace in figure.data if trace.showlegend for text in trace.hovertext]
     assert len(set(drawn)) == len(drawn) == N
+
+
+def test_the_first_category_of_a_chosen_order_is_the_last_trace() -> None:
+    codes = np.array([0, 1, 1, MISSING, OTHER, 0, 0, 1, OTHER, MISSING, 0, 0])
+    look = CategoryStyle("kind", ("a", "b"), codes, 4, CategoryColours(order=("b", "a")))
+    for selected in (None, np.arange(N) < 6):
+        given = rows(colouring=look, selected=selected)
+        figure = latent_map.map_figure(given, (0, 1), dark=False)
+        listed = [trace for trace in figure.data if trace.showlegend]
+        assert [trace.name for trace in listed] == ["(missing)", "other (4 more)", "a", "b"]
+        ranked = sorted(listed, key=lambda trace: trace.legendrank)
+        assert [trace.name for trace in ranked] == ["b", "a", "other (4 more)", "(missing)"]
+    said = legend.legend_html(look, dark=False)
+    assert re.findall(r"[ab](?=</span>|\s*</)", said)[:2] == ["b", "a"]
 
 
 def test_numbers_have_a_ramp_with_a_named_bar_and_hollow_missing_rows() -> None:

@@ -11,6 +11,7 @@ import pytest
 from app.analysis.map.row_colours import CategoryStyle, category_style
 from app.figures import live_charts, snapshot_charts
 from lvmcore.export.categories import KEPT
+from lvmcore.export.column_colours import CategoryColours
 from lvmcore.results import FitStep, Snapshot
 
 
@@ -91,6 +92,13 @@ def test_the_map_has_a_series_for_each_class_and_one_for_the_missing() -> None:
     assert [len(series["data"]) for series in chart["series"]] == [10, 10, 10]
     assert chart["xAxis"]["name"] == "latent dimension 3"
     assert chart["yAxis"]["name"] == "latent dimension 1"
+
+
+def test_the_first_class_of_a_chosen_order_is_on_top() -> None:
+    labels = replace(_classes(["a", "b", None] * 10), colours=CategoryColours(order=("b", "a")))
+    series = snapshot_charts.map_chart(_snapshot(), labels)["series"]
+    assert [one["name"] for one in series] == ["b", "a", "(missing)"]
+    assert [one["z"] for one in series] == [5, 4, 3]
 
 
 def test_a_class_keeps_its_colour_when_a_snapshot_lacks_another() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from app.figures.row_traces import MapRows
 from app.report import content_policy
 from app.report.map_document import MapSubject, map_html
 from lvmcore.export.categories import MISSING, OTHER
+from lvmcore.export.column_colours import CategoryColours
 from tests.app.report.test_document import PAYLOADS, Read
 
 
@@ -46,6 +48,18 @@ def test_it_holds_the_rows_with_their_names_and_classes() -> None:
         assert len(content[scheme]) > max(content["code"])
     shown = "\n".join(page.texts)
     assert "LDGD · 6 rows · colour: kind" in shown
+
+
+def test_rows_of_the_first_category_are_drawn_last() -> None:
+    found = subject(colouring=replace(categories(), colours=CategoryColours(order=("kind b",))))
+    content = json.loads(Read(map_html(found).decode()).scripts[0])
+    assert [entry["text"] for entry in content["legend"]] == [
+        *("kind b", "kind a", "3 others", "missing"),
+    ]
+    assert content["code"] == [3, 2, 0, 0, 1, 1]
+    order = [5, 4, 0, 2, 1, 3]
+    assert [lines[0] for lines in content["text"]] == [f"row {row}" for row in order]
+    np.testing.assert_allclose(content["x"], found.rows.points[order, 0], rtol=1e-5)
 
 
 def test_a_number_colours_it_without_a_legend() -> None:

@@ -1,12 +1,19 @@
 """The colours of a column, chosen on the Latent page and used in every figure and file."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.components.map import map_chart
+from app.components.map.canvas import MapEvent, MovedCategories
+from app.figures.canvas_scene import Scene
 from app.services import fitted_maps, run_colours, run_exports, tables
 from app.state import choices
 from lvmcore.export.column_colours import PALETTES, CategoryColours, NumberColours
 from tests.app.conftest import OpenPage, fitted_run
+from tests.app.controls import unexplained
 from tests.scenes import scenes
 
 
@@ -65,6 +72,44 @@ def test_a_category_has_its_own_colour_until_it_is_removed(open_page: OpenPage, 
     page.button(key=f"latent:{run}:colours reset {label}").click().run()
     assert "#abcdef" not in colours(page)
     assert b"#abcdef" not in run_exports.map_file(run, (0, 1), "svg", sd_behind=False)
+
+
+def test_the_order_of_the_legend_is_kept_with_the_run(
+    open_page: OpenPage, run: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = fitted_maps.fitted_dataset(run)
+    label = dataset.label_name
+    assert label is not None
+    names = list(map(str, dataset.label_classes(label)))
+    draw, moves = map_chart.draw_canvas, [(2, 0, 1), (0, 1), (0, 0, 1)]
+
+    def moved(scene: Scene, *, on_event: Callable[[MapEvent], None], **settings: Any) -> None:
+        if moves:  # wrong ones, of another legend, change nothing
+            on_event(MovedCategories(moves.pop(0)))
+        draw(scene, on_event=on_event, **settings)
+
+    monkeypatch.setattr(map_chart, "draw_canvas", moved)
+    page = opened(open_page, run, label)
+    while moves:
+        page.run()
+    page.run()
+    assert not page.exception
+    order = (names[2], names[0], names[1])
+    assert run_colours.column_colours(run) == {label: CategoryColours(order=order)}
+    (scene,) = scenes(page)
+    assert [entry["text"] for entry in scene.data["legend"][0]["entries"]] == list(order)
+    assert scene.data["layers"][-3:] == [1, 0, 2]
+    assert unexplained(page) == set()
+
+    page.selectbox(key=f"latent:{run}:colours palette {label}").set_value("Tableau 10").run()
+    assert run_colours.column_colours(run) == {label: CategoryColours("Tableau 10", order=order)}
+    style = run_colours.class_style(run)
+    assert style is not None
+    assert style.in_order == [2, 0, 1]
+
+    page.button(key=f"latent:{run}:colours order {label}").click().run()
+    assert run_colours.column_colours(run) == {label: CategoryColours("Tableau 10")}
+    assert scenes(page)[0].data["layers"] is None
 
 
 def test_numbers_have_a_scale_a_transform_and_ends(open_page: OpenPage, run: str) -> None:
