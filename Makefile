@@ -59,17 +59,17 @@ $(VENV)/.python:
 $(VENV)/.app: pyproject.toml constraints.txt $(VENV)/.python
 	@echo "Installing Latentboard (the first time takes a few minutes)"
 	@$(PIP) install "$(TORCH)"
-	@$(PIP) install -c constraints.txt -e ".[formats]"
+	@$(PIP) install -c constraints.txt -e ".[formats,video]"
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.app
 	@echo "Installing what the tests need"
-	@$(PIP) install -c constraints.txt -e ".[dev,formats]"
+	@$(PIP) install -c constraints.txt -e ".[dev,formats,video]"
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.dev
 	@echo "Installing what the documentation is built with"
-	@$(PIP) install -c constraints.txt -e ".[dev,docs,formats]"
+	@$(PIP) install -c constraints.txt -e ".[dev,docs,formats,video]"
 	@touch $@
 
 app: $(VENV)/.app

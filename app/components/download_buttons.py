@@ -1,4 +1,4 @@
-"""Download buttons of a table in several formats."""
+"""Download buttons of tables, models and animations in several formats."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from functools import partial
 
 import streamlit as st
 
+from app.formatting import markdown
 from app.services.run_exports import gpytorch_archive
+from lvmcore.export.animation import MP4_PACKAGE, AnimationFormat, writes_mp4
 from lvmcore.export.anndata import writes_h5ad
 from lvmcore.export.gpytorch.exportable_models import is_exported
 from lvmcore.runs import Job
 
-__all__ = ["file_download", "gpytorch_download", "table_downloads"]
+__all__ = ["animation_downloads", "file_download", "gpytorch_download", "table_downloads"]
 
 _H5AD = (
     "AnnData: latent means and sds in obsm, the features in X, labels and other columns in obs, "
@@ -25,7 +27,14 @@ _GPYTORCH = (
 
 
 def file_download(
-    title: str, content: Callable[[], bytes], name: str, *, mime: str, about: str, key: str
+    title: str,
+    content: Callable[[], bytes],
+    name: str,
+    *,
+    mime: str,
+    about: str,
+    key: str,
+    disabled: bool = False,
 ) -> None:
     """Draw a download button; the file is made when the button is pressed.
 
@@ -36,9 +45,17 @@ def file_download(
         mime: its media type.
         about: help text.
         key: the widget key.
+        disabled: whether the file cannot be made here.
     """
     st.download_button(
-        title, content, file_name=name, mime=mime, on_click="ignore", help=about, key=key
+        title,
+        content,
+        file_name=name,
+        mime=mime,
+        on_click="ignore",
+        help=about,
+        key=key,
+        disabled=disabled,
     )
 
 
@@ -78,6 +95,45 @@ def table_downloads(
             about=description,
             key=key(extension),
         )
+
+
+def animation_downloads(
+    title: str,
+    stem: str,
+    content: Callable[[AnimationFormat], bytes],
+    *,
+    about: str,
+    key: Callable[[str], str],
+) -> None:
+    """Draw the download buttons of an animation, in a line of their own.
+
+    Where the package that writes MP4 files is not installed, that button is disabled, and the
+    sentence below says how to install it.
+
+    Args:
+        title: name of the animation, followed by "as GIF" on the button.
+        stem: name of the file without its extension.
+        content: makes the file in a format.
+        about: what the frames show.
+        key: makes the widget key of a button from the extension.
+    """
+    kinds: tuple[tuple[AnimationFormat, str, bool], ...] = (
+        ("gif", "image/gif", True),
+        ("mp4", "video/mp4", writes_mp4()),
+    )
+    with st.container(horizontal=True):
+        for form, mime, written in kinds:
+            file_download(
+                f"{title} as {form.upper()}",
+                partial(content, form),
+                f"{stem}.{form}",
+                mime=mime,
+                about=about if written else MP4_PACKAGE,
+                key=key(form),
+                disabled=not written,
+            )
+    if not all(written for *_, written in kinds):
+        st.caption(markdown(MP4_PACKAGE))
 
 
 def gpytorch_download(job: Job, *, key: str) -> None:

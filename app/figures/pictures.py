@@ -1,7 +1,4 @@
-"""Rows that are pictures: their colours, the widths of their pixels, and their traces. Pure.
-
-A row holds a picture's pixels row by row, with red, green and blue of a pixel side by side.
-"""
+"""Rows that are pictures: sheets and grids of them, and their traces. Pure."""
 
 from __future__ import annotations
 
@@ -17,6 +14,7 @@ from PIL import Image
 
 from app.figures import palette
 from app.figures.theme import accent, heatmap_colours, page_colours
+from lvmcore.export.picture_pixels import picture_colours
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.preprocessing.picture_shape import CHANNELS, ImageShape
 
@@ -29,10 +27,8 @@ __all__ = [
     "add_widths",
     "channel_note",
     "enlarged",
-    "picture_colours",
     "picture_grid",
     "picture_sheet",
-    "pixel_widths",
 ]
 
 #: Most pixels along a side of a picture that marks a row on a map.
@@ -106,27 +102,6 @@ def _shrunk(picture: NDArray[np.uint8], step: int) -> NDArray[np.uint8]:
     return found
 
 
-def picture_colours(
-    row: FloatArray, shape: ImageShape, limits: tuple[float, float], *, hidden: str
-) -> NDArray[np.uint8]:
-    """The colours of a picture from 0 to 255, [height, width, 3].
-
-    255 (x − low)/(high − low), clipped, of each channel; a grey picture has three equal ones.
-
-    Args:
-        row: the values of its pixels, [D]; NaN where one is hidden or missing.
-        shape: (height, width), or (height, width, 3) in colour.
-        limits: low and high, the darkest and lightest value of all pictures.
-        hidden: colour of pixels of which a channel is NaN, hexadecimal.
-    """
-    low, high = limits
-    cells = row.reshape(*shape[:2], -1)
-    share = ((cells - low) / max(high - low, 1e-300)).clip(0, 1)
-    unseen = np.isnan(cells).any(axis=-1, keepdims=True)
-    colours = np.where(unseen, palette.rgb([hidden]), 255 * share)
-    return colours.round().astype(np.uint8)
-
-
 def picture_grid(
     rows: FloatArray,
     shape: ImageShape,
@@ -167,23 +142,6 @@ def enlarged(picture: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
     """
     times = max(1, width // picture.shape[1])
     return np.repeat(np.repeat(picture, times, axis=0), times, axis=1)
-
-
-def pixel_widths(widths: FloatArray, shape: ImageShape) -> FloatArray:
-    """One width for each pixel, [height, width].
-
-    A pixel in colour has the root mean square over its channels: of their sds the root of the mean
-    variance.
-
-    Args:
-        widths: sds or interval widths of the values of a picture, [D].
-        shape: (height, width), or (height, width, 3) in colour.
-    """
-    cells = widths.reshape(*shape[:2], -1)
-    if cells.shape[-1] == 1:
-        return cells[..., 0]
-    found: FloatArray = np.sqrt(np.square(cells).mean(axis=-1))
-    return found
 
 
 def channel_note(shape: ImageShape) -> str:

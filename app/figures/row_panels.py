@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from app.analysis.map.reconstruction import INTERVAL_SD, DecodedLevels, Reconstruction
-from app.figures.pictures import add_picture, add_widths, pixel_widths
+from app.figures.pictures import add_picture, add_widths
 from app.figures.theme import (
     ACCENT,
     escape,
@@ -19,6 +19,7 @@ from app.figures.theme import (
     template,
 )
 from app.formatting import number, shortened
+from lvmcore.export.picture_pixels import pixel_widths
 from lvmcore.numerics.array_types import FloatArray
 from lvmcore.preprocessing.picture_shape import ImageShape
 

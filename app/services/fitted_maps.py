@@ -238,8 +238,10 @@ def selected_start(run: str) -> int:
     Raises:
         DataError: the run has no model.
     """
-    found = getattr(model(run), "restarts_", None)
-    return 1 if found is None else int(found.starts[found.kept])
+    fitted = model(run)
+    from lvmcore.gp.starts.restarts import kept_start
+
+    return kept_start(fitted)
 
 
 def embedding_csv(run: str, projection: LatentProjection | None = None) -> bytes:

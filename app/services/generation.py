@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from app.analysis.map.generation import DecodedPath, GeneratedRows
+    from app.analysis.map.map_axes import Axes
+    from app.analysis.map.row_colours import CategoryStyle
+    from lvmcore.export.animation import AnimationFormat
     from lvmcore.geometry import LatentPath
 
 __all__ = [
@@ -27,6 +31,7 @@ __all__ = [
     "generated_rows",
     "max_deviation",
     "model_digest",
+    "path_animation",
 ]
 
 LatentPosition = tuple[float, ...]
@@ -72,6 +77,59 @@ def decoded_sweep(run: str, dimension: int, held: LatentPosition, points: int) -
     from app.analysis.map import generation
 
     return generation.decode_sweep(model(run), fitted_dataset(run), dimension, held, points)
+
+
+def path_animation(
+    run: str,
+    found: DecodedPath,
+    form: AnimationFormat,
+    *,
+    title: str,
+    columns: Sequence[int],
+    axes: Axes,
+    classes: CategoryStyle | None = None,
+    ends: tuple[str, str] | None = None,
+) -> bytes:
+    """A decoded curve as an animation: the point on the map, and beside it the decoded row.
+
+    Args:
+        run: id of the run.
+        found: the decoded curve.
+        form: "gif" or "mp4".
+        title: what ``found.at`` measures.
+        columns: positions of the columns to draw; all are drawn of a table of pictures.
+        axes: the dimensions of the map.
+        classes: categories of the rows with their colours; None for one colour.
+        ends: letters of the first and the last point; None for no letters.
+
+    Raises:
+        DataError: the run has no model, its dataset does not exist, or the curve is too short.
+        UnsupportedError: the package that writes such a file is not installed.
+    """
+    from app.analysis.map.map_axes import positions
+    from app.figures.latent_map import axis_title
+    from lvmcore.export.path_animation import AnimatedCurve, AnimatedPictures
+    from lvmcore.export.path_animation import path_animation as animation_of
+
+    dataset, shape = fitted_dataset(run), fitted_dataset(run).image_shape
+    drawn = list(range(found.value.shape[1])) if shape is not None else list(columns)
+    shown = [dimension for dimension in axes if dimension is not None]
+    curve = AnimatedCurve(
+        rows=positions(model(run).embedding_.mean, axes),
+        points=found.latent[:, shown],
+        axes=(axis_title(axes[0]), axis_title(axes[1])),
+        at=found.at,
+        title=title,
+        value=found.value[:, drawn],
+        low=found.low[:, drawn],
+        high=found.high[:, drawn],
+        names=[dataset.feature_names[d] for d in drawn],
+        interval="± 2 sd" if found.symmetric else "95 % intervals",
+        classes=classes,
+        ends=ends,
+        pictures=None if shape is None else AnimatedPictures(shape, cell_range(run)),
+    )
+    return animation_of(curve, form)
 
 
 def _rows_key(draw: GeneratedRows) -> tuple[object, ...]:

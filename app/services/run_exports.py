@@ -11,11 +11,12 @@ from lvmcore.runs.python_snippet import snippet
 
 if TYPE_CHECKING:
     from app.analysis.map.map_axes import View
+    from lvmcore.export.animation import AnimationFormat
     from lvmcore.export.map_picture import PictureFormat
 
 __all__ = [
-    "animation",
     "bundle",
+    "fit_animation",
     "gpytorch_archive",
     "map_file",
     "notebook",
@@ -84,20 +85,25 @@ def map_file(run: str, axes: View, form: PictureFormat, *, sd_behind: bool) -> b
     )
 
 
-def animation(run: str) -> bytes:
-    """The maps of the steps of a fit as an animated GIF.
+def fit_animation(run: str, form: AnimationFormat) -> bytes:
+    """The maps of the steps of a fit as an animation.
+
+    Args:
+        run: id of the run.
+        form: "gif" or "mp4".
 
     Raises:
         DataError: the fit recorded fewer than two maps, or its rows were deleted.
+        UnsupportedError: the package that writes such a file is not installed.
     """
-    from lvmcore.export.fit_animation import fit_gif
+    from lvmcore.export import fit_animation
 
     replay = fit_replay.fit_replay(run)
     frames = () if replay is None else replay.frames
-    classes = run_colours.class_style(run)
-    if classes is None:
-        return fit_gif(frames, fitted_maps.fitted_dataset(run))
-    return fit_gif(frames, fitted_maps.fitted_dataset(run), classes.colours)
+    # Of files that stay in place the dataset is a sample, and the maps have any of their rows.
+    in_place = fitted_maps.fitted_dataset(run).files is not None
+    classes = None if in_place else run_colours.class_style(run)
+    return fit_animation.fit_animation(frames, form, classes)
 
 
 def tensorboard_log(run: str) -> bytes:

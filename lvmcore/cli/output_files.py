@@ -1,4 +1,4 @@
-"""Output files of the commands: CSV, Parquet and H5AD, by their suffixes."""
+"""Output files of the commands: CSV, Parquet, H5AD, GIF and MP4, by their suffixes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from lvmcore.errors import ConfigError
+from lvmcore.export.animation import AnimationFormat, check_animation
 from lvmcore.export.anndata import check_h5ad, places_to_h5ad
 from lvmcore.export.tables import to_csv_bytes, to_parquet_bytes
 from lvmcore.persistence import write_atomically
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
     from lvmcore.data.dataset import Dataset
     from lvmcore.runs.job import JobSpec
 
-__all__ = ["check_outputs", "table_writer", "write_output", "write_placements"]
+__all__ = ["animation_format", "check_outputs", "table_writer", "write_output", "write_placements"]
 
 _TABLES = {".csv": to_csv_bytes, ".parquet": to_parquet_bytes}
 _ANNOTATED = ".h5ad"
+_ANIMATIONS: dict[str, AnimationFormat] = {".gif": "gif", ".mp4": "mp4"}
 
 
 def table_writer(path: Path, option: str = "--out") -> Callable[[pd.DataFrame], bytes]:
@@ -37,6 +39,24 @@ def table_writer(path: Path, option: str = "--out") -> Callable[[pd.DataFrame], 
     if path.suffix.lower() not in _TABLES:
         raise ConfigError(f"{option} {path} has an unknown suffix: expected .csv or .parquet.")
     return _TABLES[path.suffix.lower()]
+
+
+def animation_format(path: Path, option: str = "--out") -> AnimationFormat:
+    """The format of an animation by a file's suffix, before it is drawn.
+
+    Args:
+        path: the file.
+        option: the option that names it, for the message.
+
+    Raises:
+        ConfigError: the suffix is unknown.
+        UnsupportedError: the package that writes such a file is not installed.
+    """
+    form = _ANIMATIONS.get(path.suffix.lower())
+    if form is None:
+        raise ConfigError(f"{option} {path} has an unknown suffix: expected .gif or .mp4.")
+    check_animation(form)
+    return form
 
 
 def check_outputs(path: Path, option: str) -> None:

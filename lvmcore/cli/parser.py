@@ -227,17 +227,21 @@ def _add_predict(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "export",
-        help="write a fitted model for another library",
+        help="write a fitted model for another library, or an animation of its fit",
         description="Write a fitted model as plain gpytorch: its classes in Python, its weights, "
         "and a script that predicts from a CSV file without this package. For GPRegressor, "
-        "SVGPRegressor, and for the maps of BayesianGPLVM, StochasticGPLVM, LDGD and FastLDGD.",
+        "SVGPRegressor, and for the maps of BayesianGPLVM, StochasticGPLVM, LDGD and FastLDGD. "
+        "Or write the map at the recorded steps of the fit, as GIF or MP4.",
     )
     parser.set_defaults(command=("lvmcore.cli.export", "export"))
     add = parser.add_argument
     add("run", metavar="RUN",
         help="the folder of a run, a model file, or the first digits of a run's id")  # fmt: skip
-    add("--gpytorch", action="store_true", help="as gpytorch")
-    add("--out", type=Path, required=True, metavar="PATH", help="a new folder, or a .zip file")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--gpytorch", action="store_true", help="the model as gpytorch")
+    kind.add_argument("--animation", action="store_true", help="the map forming during the fit")
+    add("--out", type=Path, required=True, metavar="PATH",
+        help="a new folder or a .zip file; for an animation a .gif or .mp4 file")  # fmt: skip
 
 
 def _add_runs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

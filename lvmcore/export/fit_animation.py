@@ -1,42 +1,38 @@
-"""A fit as an animated GIF: the map at the steps that recorded it, drawn by matplotlib."""
+"""The map forming during a fit, as an animation: GIF or MP4."""
 
 from __future__ import annotations
 
-import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from lvmcore.data.dataset import Dataset
 from lvmcore.errors import DataError
-from lvmcore.export.categories import CategoryStyle, class_style
-from lvmcore.export.column_colours import DEFAULT_CATEGORIES, OKABE_ITO, CategoryColours
-from lvmcore.export.map_markers import (
-    FONT,
-    HAIRLINE,
-    MUTED,
-    ONE_AT_A_TIME,
-    TEXT,
-    draw_rows,
-    style_axes,
+from lvmcore.export.animation import (
+    AnimationFormat,
+    FrameSequence,
+    animation_file,
+    check_animation,
+    drawn_frames,
 )
+from lvmcore.export.categories import CategoryStyle
+from lvmcore.export.column_colours import OKABE_ITO
+from lvmcore.export.map_markers import FONT, MUTED, ONE_AT_A_TIME, draw_rows, style_axes
 from lvmcore.results import FitStep, Snapshot
 
-__all__ = ["fit_gif"]
+__all__ = ["NO_ANIMATION", "fit_animation"]
 
 WIDTH, HEIGHT, DOTS_PER_INCH = 6.4, 4.8, 100  # inches, and dots of an inch
-#: Most pictures, evenly spaced from the first map to the last.
-MOST_PICTURES = 80
-#: Time of a picture and of the last one, milliseconds.
-PICTURE, LAST = 100, 2500
+#: Most frames, evenly spaced from the first map to the last.
+MOST_FRAMES = 80
 MARGIN = 0.05
-#: Mixtures of each colour with white.
-MIXTURES = 10
+#: Why a run has none.
+NO_ANIMATION = "The fit recorded fewer than two maps, so there is nothing to animate."
 
 
-def fit_gif(
-    steps: Sequence[FitStep], dataset: Dataset, colours: CategoryColours = DEFAULT_CATEGORIES
+def fit_animation(
+    steps: Sequence[FitStep], form: AnimationFormat, classes: CategoryStyle | None = None
 ) -> bytes:
     """The maps of a fit, one after the other, with the step and the bound above each.
 
@@ -45,41 +41,41 @@ def fit_gif(
 
     Args:
         steps: the steps of one start of a fit; those without a map are left out.
-        dataset: the rows of the fit, or a sample of them: rows of files have no colours.
-        colours: colours of the classes.
+        form: "gif" or "mp4".
+        classes: classes of the rows of the fit with their colours; None without classes, and for a
+            fit to files that stay in place, whose maps have any of their rows.
 
     Returns:
-        A GIF that repeats.
+        The file's content.
 
     Raises:
         DataError: fewer than two steps have a map.
+        UnsupportedError: the package that writes such a file is not installed.
     """
+    check_animation(form)
     shown = [
         (step, step.snapshot)
         for step in steps
         if step.snapshot is not None and np.isfinite(step.snapshot.mean).any()
     ]
     if len(shown) < 2:
-        raise DataError("The fit recorded fewer than two maps, so there is nothing to animate.")
-    places = np.linspace(0, len(shown) - 1, min(len(shown), MOST_PICTURES)).round().astype(int)
+        raise DataError(NO_ANIMATION)
+    places = np.linspace(0, len(shown) - 1, min(len(shown), MOST_FRAMES)).round().astype(int)
+    colours = [OKABE_ITO[0]] if classes is None else [colour for colour, _ in classes.looks()]
     with ONE_AT_A_TIME:
-        return _drawn([shown[i] for i in places], dataset, colours)
+        frames = _frames([shown[i] for i in places], classes)
+        return animation_file(FrameSequence(frames, colours), form)
 
 
-def _drawn(
-    shown: Sequence[tuple[FitStep, Snapshot]], dataset: Dataset, colours: CategoryColours
-) -> bytes:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+def _frames(
+    shown: Sequence[tuple[FitStep, Snapshot]], classes: CategoryStyle | None
+) -> Iterator[NDArray[np.uint8]]:
     from matplotlib.figure import Figure
-    from PIL import Image
 
     figure = Figure(
         figsize=(WIDTH, HEIGHT), dpi=DOTS_PER_INCH, layout="constrained", facecolor="white"
     )
-    FigureCanvasAgg(figure)
     plot = figure.add_subplot()
-    # Of files that stay in place the dataset is a sample, and the maps have any of their rows.
-    classes = None if dataset.files is not None else class_style(dataset, colours)
     last = max(int(snapshot.rows.max()) for _, snapshot in shown)
     whole = np.full((last + 1 if classes is None else len(classes.codes), 2), np.nan)
     groups = draw_rows(figure, plot, whole, classes)
@@ -91,42 +87,16 @@ def _drawn(
     margin = MARGIN * np.where(high > low, high - low, 1.0)
     plot.set_xlim(low[0] - margin[0], high[0] + margin[0])
     plot.set_ylim(low[1] - margin[1], high[1] + margin[1])
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # the axes stay where they are
-    palette = Image.new("P", (1, 1))
-    palette.putpalette(_palette(classes))
-    pictures = []
-    for step, snapshot in shown:
+
+    def move(number: int) -> None:
+        step, snapshot = shown[number]
         whole[:] = np.nan
         whole[snapshot.rows] = snapshot.mean
         for rows, markers in groups:
             markers.set_offsets(whole[rows])
         title.set_text(_title(step))
-        drawn = io.BytesIO()
-        figure.savefig(drawn, format="rgba")
-        size = (round(WIDTH * DOTS_PER_INCH), round(HEIGHT * DOTS_PER_INCH))
-        picture = Image.frombytes("RGBA", size, drawn.getvalue()).convert("RGB")
-        pictures.append(picture.quantize(palette=palette, dither=Image.Dither.NONE))
-    sink = io.BytesIO()
-    pictures[0].save(
-        sink,
-        "GIF",
-        save_all=True,
-        append_images=pictures[1:],
-        duration=[*[PICTURE] * (len(pictures) - 1), LAST],
-        loop=0,
-    )
-    return sink.getvalue()
 
-
-def _palette(classes: CategoryStyle | None) -> list[int]:
-    """The colours of the figures, each in some mixtures with white: red, green, blue, and so on."""
-    of_rows = [OKABE_ITO[0]] if classes is None else [colour for colour, _ in classes.looks()]
-    colours = list(dict.fromkeys((*of_rows, "#000000", TEXT, MUTED, HAIRLINE)))
-    pure = np.array([[int(one[i : i + 2], 16) for i in (1, 3, 5)] for one in colours])
-    share = np.linspace(0.0, 1.0, MIXTURES)[:, None, None]
-    mixed: list[int] = np.round(255 + share * (pure - 255)).astype(int).ravel().tolist()
-    return mixed
+    yield from drawn_frames(figure, [*(one for _, one in groups), title], move, len(shown))
 
 
 def _title(step: FitStep) -> str:

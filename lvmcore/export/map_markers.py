@@ -17,10 +17,19 @@ from lvmcore.numerics.array_types import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import PathCollection
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
 
-__all__ = ["FONT", "HAIRLINE", "MUTED", "ONE_AT_A_TIME", "TEXT", "draw_rows", "style_axes"]
+__all__ = [
+    "FONT",
+    "HAIRLINE",
+    "MUTED",
+    "ONE_AT_A_TIME",
+    "TEXT",
+    "draw_rows",
+    "drawable",
+    "style_axes",
+]
 
 FONT = "DejaVu Sans"  # comes with matplotlib
 LONGEST_NAME = 40
@@ -43,7 +52,7 @@ class _MarkerGroup:
 
 
 def draw_rows(
-    figure: Figure,
+    figure: Figure | SubFigure,
     plot: Axes,
     points: FloatArray,
     classes: CategoryStyle | None,
@@ -80,7 +89,7 @@ def draw_rows(
         drawn.append((group.rows, markers))
     if classes is None:
         return drawn
-    title = _drawable(classes.title)
+    title = drawable(classes.title)
     legend = figure.legend(
         loc="outside right upper",
         title=title,
@@ -107,7 +116,7 @@ def _marker_groups(classes: CategoryStyle | None, n: int) -> Iterator[_MarkerGro
         rows = np.flatnonzero(classes.codes == code)
         # Between those of markers, 1, and of lines, 2.
         layer = 1 + layers.index(code) / len(layers) if layers else 1.0
-        name = _drawable(classes.names[code])
+        name = drawable(classes.names[code])
         yield _MarkerGroup(name, rows, colour, _MARKERS[shape], layer=layer)
     others = f"{classes.others} others"
     for code, name, hollow in ((OTHER, others, False), (MISSING, "(missing)", True)):
@@ -116,7 +125,7 @@ def _marker_groups(classes: CategoryStyle | None, n: int) -> Iterator[_MarkerGro
             yield _MarkerGroup(name, rows, HAIRLINE, hollow=hollow)
 
 
-def _drawable(text: object) -> str:
+def drawable(text: object) -> str:
     """``text`` on one line, shortened; characters that the font lacks become empty boxes."""
     from matplotlib.font_manager import findfont, get_font
 

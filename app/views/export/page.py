@@ -8,7 +8,12 @@ from functools import partial
 import streamlit as st
 
 from app import navigation
-from app.components.download_buttons import file_download, gpytorch_download, table_downloads
+from app.components.download_buttons import (
+    animation_downloads,
+    file_download,
+    gpytorch_download,
+    table_downloads,
+)
 from app.components.empty_states import fit_sample_button, missing_run_warning
 from app.formatting import markdown
 from app.report.download import report_download_button
@@ -17,6 +22,7 @@ from app.state.session import session
 from app.state.widgets import widget_key
 from app.views.export.map_picture import map_picture
 from lvmcore.errors import LatentboardError
+from lvmcore.export.fit_animation import NO_ANIMATION
 from lvmcore.runs import Job
 from lvmcore.runs.python_snippet import snippet
 
@@ -105,15 +111,18 @@ def _curves(job: Job) -> None:
                 about=_LOG,
                 key=_key(job, "tensorboard.zip"),
             )
-        if job.has_model and not job.spec.target and fit_replay.fit_replay(job.id) is not None:
-            file_download(
-                "Fit as GIF",
-                partial(run_exports.animation, job.id),
-                "fit.gif",
-                mime="image/gif",
-                about=_ANIMATION,
-                key=_key(job, "fit.gif"),
-            )
+    if not job.has_model or job.spec.target:
+        return
+    if fit_replay.fit_replay(job.id) is None:
+        st.caption(NO_ANIMATION)
+        return
+    animation_downloads(
+        "Fit",
+        "fit",
+        partial(run_exports.fit_animation, job.id),
+        about=_ANIMATION,
+        key=lambda ending: _key(job, f"fit.{ending}"),
+    )
 
 
 def _model(job: Job) -> None:

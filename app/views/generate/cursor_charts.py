@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from app.analysis.map.reconstruction import DecodedLevels, Reconstruction
 from app.figures import palette
-from app.figures.pictures import enlarged, picture_colours, pixel_widths
+from app.figures.pictures import enlarged
 from app.figures.theme import accent, heatmap_colours, interval_colour, page_colours
 from app.formatting import distinct_titles, shortened
+from lvmcore.export.picture_pixels import picture_colours, pixel_widths
 from lvmcore.preprocessing.picture_shape import ImageShape
 
 __all__ = ["MOST_LINES", "height", "images", "level_chart", "level_height", "row_chart"]

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from app.analysis.map.generation import DecodedPath
-from app.figures.pictures import add_picture, add_widths, pixel_widths
+from app.figures.pictures import add_picture, add_widths
 from app.figures.theme import (
     accent,
     escape,
@@ -18,6 +18,7 @@ from app.figures.theme import (
     template,
 )
 from app.formatting import number, shortened
+from lvmcore.export.picture_pixels import pixel_widths
 from lvmcore.preprocessing.picture_shape import ImageShape
 
 __all__ = ["curves_figure", "strip_figure"]

@@ -92,11 +92,12 @@ def _generate(fitted_map: FittedMap) -> None:
     )
     drawn = paths_and_sweeps.DrawnPath()
     if kind == _PATH:
-        drawn = paths_and_sweeps.path_panel(fitted_map)
+        drawn = paths_and_sweeps.path_panel(fitted_map, axes, colouring)
     elif kind == _SWEEP:
         drawn = paths_and_sweeps.sweep_panel(
             fitted_map,
             axes,
+            colouring,
             session.named_points[fitted_map.run].get("cursor", _origin(fitted_map)),
         )
     else:

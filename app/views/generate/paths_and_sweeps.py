@@ -18,7 +18,8 @@ from app.analysis.map.generation import (
     path_table,
 )
 from app.analysis.map.map_axes import Axes
-from app.components.download_buttons import table_downloads
+from app.analysis.map.row_colours import CategoryStyle, Colouring
+from app.components.download_buttons import animation_downloads, table_downloads
 from app.components.map.reconstruction_panel import MOST_LISTED
 from app.figures.pictures import channel_note
 from app.formatting import count, distinct_titles, markdown, number, shortened
@@ -58,8 +59,14 @@ class DrawnPath:
     marks: tuple[tuple[str, LatentPoint], ...] = ()
 
 
-def path_panel(fitted_map: FittedMap) -> DrawnPath:
-    """Draw the controls of a path between two points, and the rows along it."""
+def path_panel(fitted_map: FittedMap, axes: Axes, colouring: Colouring) -> DrawnPath:
+    """Draw the controls of a path between two points, and the rows along it.
+
+    Args:
+        fitted_map: the run.
+        axes: the dimensions on the map.
+        colouring: colours of the rows.
+    """
     first, second, third = st.columns([1.4, 1.4, 1.1], gap="medium", vertical_alignment="top")
     classes = _classes(fitted_map)
     start = _end(fitted_map, "A", first, classes)
@@ -91,7 +98,7 @@ def path_panel(fitted_map: FittedMap) -> DrawnPath:
         st.error(markdown(error))
         return DrawnPath(marks=_marks(start, end))
     st.markdown(_lengths(float(found.distance[-1]), float(other.distance[-1]), kind == _STRAIGHT))
-    _curve_panel(fitted_map, rows, _LENGTH, "path")
+    _curve_panel(fitted_map, rows, _LENGTH, "path", axes, colouring)
     return DrawnPath(found.points, _marks(start, end))
 
 
@@ -197,12 +204,15 @@ def _row_choice(fitted_map: FittedMap, letter: str) -> LatentPoint | None:
     return _at(fitted_map.mean, int(found[0])) if len(found) else None
 
 
-def sweep_panel(fitted_map: FittedMap, axes: Axes, at: LatentPoint) -> DrawnPath:
+def sweep_panel(
+    fitted_map: FittedMap, axes: Axes, colouring: Colouring, at: LatentPoint
+) -> DrawnPath:
     """Draw the controls of a sweep of one latent dimension, and the rows along it.
 
     Args:
         fitted_map: the run.
         axes: the dimensions on the map.
+        colouring: colours of the rows.
         at: position of the cursor, which fixes the other dimensions if chosen.
     """
     left, right, _ = st.columns([1, 1.4, 1.6], gap="medium")
@@ -225,13 +235,22 @@ def sweep_panel(fitted_map: FittedMap, axes: Axes, at: LatentPoint) -> DrawnPath
         )
     fixed = at if fixed_at == "the cursor" else (0.0,) * fitted_map.dimensions
     found = generation.decoded_sweep(fitted_map.run, dimension, fixed, _POINTS)
-    _curve_panel(fitted_map, found, f"latent dimension {dimension + 1}", "sweep")
+    title = f"latent dimension {dimension + 1}"
+    _curve_panel(fitted_map, found, title, "sweep", axes, colouring)
     return DrawnPath(found.latent)
 
 
-def _curve_panel(fitted_map: FittedMap, found: DecodedPath, title: str, stem: str) -> None:
+def _curve_panel(
+    fitted_map: FittedMap,
+    found: DecodedPath,
+    title: str,
+    stem: str,
+    axes: Axes,
+    colouring: Colouring,
+) -> None:
     """Draw rows along a curve, as a strip of images or as curves, with their downloads."""
     dataset, dark = fitted_map.dataset, session.is_dark
+    columns = list[int]()
     if dataset.image_shape is not None:
         figure: object = strip_figure(
             found,
@@ -270,6 +289,22 @@ def _curve_panel(fitted_map: FittedMap, found: DecodedPath, title: str, stem: st
             "its interval.",
             key=lambda ending: map_widget_key(fitted_map, f"{stem} {ending}"),
         )
+    animation_downloads(
+        stem.capitalize(),
+        stem,
+        partial(
+            generation.path_animation,
+            fitted_map.run,
+            found,
+            title=title,
+            columns=columns,
+            axes=axes,
+            classes=colouring if isinstance(colouring, CategoryStyle) else None,
+            ends=("A", "B") if stem == "path" else None,
+        ),
+        about="A point that moves along the curve on the map, beside the decoded row at the point.",
+        key=lambda ending: map_widget_key(fitted_map, f"{stem} {ending}"),
+    )
 
 
 def _columns(fitted_map: FittedMap, found: DecodedPath, stem: str) -> list[int]:

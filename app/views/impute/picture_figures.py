@@ -7,9 +7,10 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from app.analysis.tables.hidden_pictures import HiddenPictures
-from app.figures.pictures import add_picture, add_widths, pixel_widths
+from app.figures.pictures import add_picture, add_widths
 from app.figures.theme import escape, page_colours, template
 from app.formatting import shortened
+from lvmcore.export.picture_pixels import pixel_widths
 from lvmcore.preprocessing.picture_shape import ImageShape
 
 __all__ = ["picture_figure"]

@@ -33,6 +33,7 @@ __all__ = [
     "RestartResult",
     "derived_seeds",
     "fit_from_starts",
+    "kept_start",
     "restart_state",
     "restarts_from_state",
 ]
@@ -336,3 +337,9 @@ def derived_seeds(first: int, count: int) -> list[int]:
     """``count`` seeds: the fit's own, and seeds derived from it."""
     spawned = np.random.SeedSequence(first).spawn(count - 1)
     return [first, *(int(sequence.generate_state(1)[0]) for sequence in spawned)]
+
+
+def kept_start(model: object) -> int:
+    """Number of the start that a model comes from, from 1; 1 for a model with one start."""
+    found: RestartResult | None = getattr(model, "restarts_", None)
+    return 1 if found is None else int(found.starts[found.kept])

@@ -103,7 +103,7 @@ def test_a_fit_with_labels_is_watched_though_the_dataset_is_a_sample(
     assert max(one.rows.max() for one in snapshots if one is not None) > len(dataset)
     for name in ("fit", "latent", "export"):
         assert not open_page(name, run=run).exception
-    with Image.open(io.BytesIO(run_exports.animation(run))) as gif:
+    with Image.open(io.BytesIO(run_exports.fit_animation(run, "gif"))) as gif:
         assert gif.n_frames > 1  # type: ignore[attr-defined]
     with zipfile.ZipFile(io.BytesIO(run_exports.tensorboard_log(run))) as log:
         lines = [log.read(f"{run}/{name}.tsv").splitlines() for name in ("latent", "metadata")]

@@ -54,7 +54,7 @@ def test_the_maps_are_taken_away_as_an_animation(run: str, open_page: OpenPage) 
     page = open_page("export", run=run)
     assert not page.exception
     assert "Fit as GIF" in {one.proto.label for one in page.main.get("download_button")}
-    with Image.open(io.BytesIO(run_exports.animation(run))) as gif:
+    with Image.open(io.BytesIO(run_exports.fit_animation(run, "gif"))) as gif:
         assert gif.n_frames == 5  # type: ignore[attr-defined]
 
 
