@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 from streamlit.testing.v1 import AppTest
 
 from app.analysis.map.fitted_map import FittedMap
@@ -166,6 +168,29 @@ def test_chosen_columns_are_drawn_and_no_others(open_page: OpenPage, run: str) -
     assert not page.exception
     titles = [note["text"] for note in charts(page)[0]["layout"]["annotations"]]
     assert titles[:2] == ["d", "a"]
+
+
+def downloads(page: AppTest) -> list[str]:
+    return [one.proto.label for one in page.main.get("download_button")]
+
+
+@pytest.mark.parametrize("kind", ["Path", "Sweep"])
+def test_a_curve_is_offered_as_gif_and_mp4(open_page: OpenPage, run: str, kind: str) -> None:
+    page = open_page("generate", run=run)
+    choice(page, "Kind of rows").set_value(kind).run()
+    assert not page.exception
+    assert {f"{kind} as GIF", f"{kind} as MP4"} <= set(downloads(page))
+
+
+def test_the_animation_of_a_path_has_a_frame_for_each_point(run: str) -> None:
+    fitted_map = opened(run)
+    start, end = (tuple(place) for place in fitted_map.model.embedding_.mean[[0, 1]].tolist())
+    _, found = generation.decoded_path(run, start, end, straight=True)
+    content = generation.path_animation(
+        run, found, "gif", title="distance", columns=[0, 2], axes=(0, 1)
+    )
+    with Image.open(io.BytesIO(content)) as gif:
+        assert gif.n_frames == len(found.at)  # type: ignore[attr-defined]
 
 
 # ---- a sweep, and drawn rows -----------------------------------------------------------------
