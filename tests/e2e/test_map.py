@@ -170,7 +170,12 @@ def test_all_rows_of_a_large_map_are_drawn_and_found(dashboard: Dashboard) -> No
     points = dashboard.model(run).embedding_.mean
     place = dashboard.pixel(seen, *points[far])
     empty = dashboard.pixel(seen, points[far, 0], 0.5 * points[far, 1])
-    panel, colour = dashboard.colour_at(empty), dashboard.colour_at(place)
+    panel = dashboard.colour_at(empty)
+    for _ in range(100):  # the rows are drawn in the frame after they have come
+        if dashboard.colour_at(place) != panel:
+            break
+        page.wait_for_timeout(100)
+    colour = dashboard.colour_at(place)
     assert colour != panel
     dense = dashboard.colour_at(dashboard.pixel(seen, *np.median(points, axis=0)))
     assert dense not in (panel, colour)  # of both groups
