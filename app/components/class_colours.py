@@ -25,11 +25,9 @@ def choose_class_style(run: str, *, key: str) -> CategoryStyle | None:
     """
     try:
         dataset = fitted_maps.fitted_dataset(run)
-        if dataset.files is not None:
-            return None
         labels = list(dataset.label_columns)
-        if len(labels) < 2:
-            return run_colours.class_style(run)
+        if len(labels) < 2 or dataset.files is not None:
+            return run_colours.snapshot_style(run)
         titles = distinct_titles(shortened(name) for name in labels)
         position = st.selectbox(
             "Colour of the map",

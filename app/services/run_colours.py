@@ -17,7 +17,7 @@ from lvmcore.export.column_colours import (
     write_colours,
 )
 
-__all__ = ["choose_colours", "class_style", "column_colours", "row_colouring"]
+__all__ = ["choose_colours", "class_style", "column_colours", "row_colouring", "snapshot_style"]
 
 
 def class_style(run: str, label: str | None = None) -> CategoryStyle | None:
@@ -35,6 +35,22 @@ def class_style(run: str, label: str | None = None) -> CategoryStyle | None:
         return None
     chosen = column_colours(run).get(found.title)
     return replace(found, colours=chosen) if isinstance(chosen, CategoryColours) else found
+
+
+def snapshot_style(run: str, label: str | None = None) -> CategoryStyle | None:
+    """Classes for the maps of the steps of a run's fit; None without labels, and for rows of files.
+
+    Of files that stay in place the dataset is a sample, and these maps have any of their rows.
+
+    Args:
+        run: id of the run.
+        label: name of the label column; None for the first.
+
+    Raises:
+        DataError: the run or its dataset does not exist.
+    """
+    in_place = fitted_maps.fitted_dataset(run).files is not None
+    return None if in_place else class_style(run, label)
 
 
 @cached(max_entries=8)

@@ -100,10 +100,7 @@ def fit_animation(run: str, form: AnimationFormat) -> bytes:
 
     replay = fit_replay.fit_replay(run)
     frames = () if replay is None else replay.frames
-    # Of files that stay in place the dataset is a sample, and the maps have any of their rows.
-    in_place = fitted_maps.fitted_dataset(run).files is not None
-    classes = None if in_place else run_colours.class_style(run)
-    return fit_animation.fit_animation(frames, form, classes)
+    return fit_animation.fit_animation(frames, form, run_colours.snapshot_style(run))
 
 
 def tensorboard_log(run: str) -> bytes:

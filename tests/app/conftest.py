@@ -6,6 +6,7 @@ import functools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -21,7 +22,7 @@ from app.state.choices import TargetChoice
 from lvmcore.data import Dataset
 from lvmcore.jobs.launcher import Launcher
 from lvmcore.jobs.run_job import run_job
-from lvmcore.runs import Job
+from lvmcore.runs import Job, Store
 
 MAIN = Path(navigation.__file__).with_name("main.py")
 #: Long, for a busy machine; nothing is measured here.
@@ -97,6 +98,15 @@ def session_state(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     state: dict[str, object] = {}
     monkeypatch.setattr(st, "session_state", state)
     return state
+
+
+@pytest.fixture
+def quiet_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """The store of an empty home of the test's own, on which no launcher starts anything."""
+    monkeypatch.setenv("LATENTBOARD_HOME", str(tmp_path / "quiet"))
+    monkeypatch.setattr(server, "launcher", lambda: SimpleNamespace(trouble=""))
+    monkeypatch.setattr(server, "warm_up", lambda: None)
+    return server.store()
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from app.figures.canvas_scene import Scene
 from app.figures.density import AllRows
 from app.figures.echarts_options import small_chart
 from app.formatting import count, duration, markdown, shortened
-from app.services import fitted_maps, progress, run_colours, runs
+from app.services import progress, run_colours, runs
 from app.services.progress import Progress
 from app.state.session import session
 from app.state.widgets import widget_key
@@ -255,10 +255,8 @@ def _charts_so_far(run: str, run_progress: Progress, height: int) -> None:
 
 
 def _classes(run: str) -> CategoryStyle | None:
-    """The classes of the rows of a running fit, by its first label; None for rows of files."""
+    """The classes of the rows of a running fit, by its first label."""
     try:
-        if fitted_maps.fitted_dataset(run).files is not None:
-            return None
-        return run_colours.class_style(run)
+        return run_colours.snapshot_style(run)
     except LatentboardError:  # deleted meanwhile: the next look says so
         return None

@@ -9,7 +9,7 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from app.components.step_buttons import heading_line, step_buttons
+from app.components.undo_buttons import heading_line, undo_buttons
 from app.formatting import count, distinct_titles, markdown, shortened
 from app.services import tables
 from app.state.choices import ColumnChoices, RoleChoices, TypeChoices
@@ -111,7 +111,7 @@ def column_editor(table: Table, roles: RoleChoices) -> RoleChoices:
         st.rerun()
     session.type_choices[table.digest] = types
     with heading:  # after the editor, so that the last change can be undone
-        _step_buttons(table, now)
+        _undo_buttons(table, now)
     with st.container(horizontal=True):
         _count_transform_button(table, now)
         level_order_editor(table, now)
@@ -144,13 +144,13 @@ def record_choices(table: Table, roles: RoleChoices) -> None:
     session.columns[table.digest] = ColumnChoices(roles, types)
 
 
-def _step_buttons(table: Table, roles: RoleChoices) -> None:
+def _undo_buttons(table: Table, roles: RoleChoices) -> None:
     """Draw the buttons that undo and redo changes of the columns."""
     types = session.type_choices[table.digest].chosen
     digest, history = table.digest, session.columns
     shown = history[digest]
     changed = shown is not None and shown != ColumnChoices(roles, types)  # a step in this run
-    step_buttons(
+    undo_buttons(
         lambda name: widget_key("data", name, digest),
         partial(_move, table, history.undo) if changed or history.can_undo(digest) else None,
         partial(_move, table, history.redo) if not changed and history.can_redo(digest) else None,

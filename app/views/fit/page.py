@@ -12,20 +12,20 @@ from app.analysis.tables.model_cards import MapCard, ModelCard
 from app.analysis.tables.row_counts import rows_in_words
 from app.components import current_dataset
 from app.components.empty_states import missing_run_warning
-from app.components.step_buttons import heading_line
+from app.components.undo_buttons import heading_line
 from app.formatting import count, grouped, listed, markdown, shortened
 from app.services import model_cards, prediction, runs, tables
 from app.state.choices import TargetChoice
 from app.state.session import session
 from app.state.widgets import widget_key
 from app.views.fit import cost_estimate
-from app.views.fit.fit_history import fit_step_buttons, record_fit
 from app.views.fit.kernel_builder import KernelBuilder
 from app.views.fit.live_run import live_run_panel
 from app.views.fit.model_choice import choose_model, model_note, refused_models
 from app.views.fit.parameter_form import parameter_form
 from app.views.fit.sweep_form import sweep_form
 from app.views.fit.task_choice import ModelOffer, choose_task, model_offer
+from app.views.fit.undo_history import fit_undo_buttons, record_fit_choices
 from lvmcore.data import Dataset
 from lvmcore.errors import LatentboardError
 from lvmcore.recommend.latent_models import TableSummary
@@ -59,7 +59,7 @@ def page() -> None:
     target = choose_task(dataset, run)
     _model_form(dataset, shape, target)
     with heading:  # after the form, so that the last change can be undone
-        fit_step_buttons(dataset.digest, None if run is None else run.id)
+        fit_undo_buttons(dataset.digest, None if run is None else run.id)
 
 
 def _describe(dataset: Dataset, shape: TableSummary) -> str:
@@ -82,7 +82,7 @@ def _model_form(dataset: Dataset, shape: TableSummary, target: TargetChoice | No
     card = choose_model(offer)
     if card is None:
         st.warning(markdown(offer.refusals[offer.best.key] or ""))
-        record_fit(dataset.digest, target, None)
+        record_fit_choices(dataset.digest, target, None)
     else:
         words, action = st.columns([4, 1], gap="medium")
         with words:
@@ -91,7 +91,7 @@ def _model_form(dataset: Dataset, shape: TableSummary, target: TargetChoice | No
                 st.caption(markdown(_label_note(dataset, card)))
             estimate = st.container()
         values = _settings(dataset, offer, card, target)
-        record_fit(dataset.digest, target, card.key)
+        record_fit_choices(dataset.digest, target, card.key)
         too_large = cost_estimate.refusal(dataset, card.key, values, target)
         if session.start_error is not None:
             estimate.error(markdown(session.start_error))

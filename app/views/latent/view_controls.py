@@ -19,7 +19,7 @@ from app.analysis.map.view_text import (
 from app.components.map.map_options import coloured_column, map_options
 from app.components.map.measured_colours import BY_DISAGREEMENT, BY_RESIDUAL
 from app.components.map.shown_view import redo_view, show_view, undo_view
-from app.components.step_buttons import step_buttons
+from app.components.undo_buttons import undo_buttons
 from app.formatting import markdown
 from app.services import fitted_maps
 from app.state.session import session
@@ -36,7 +36,7 @@ _PICTURE = (56, 42)
 def view_controls(fitted_map: FittedMap) -> None:
     """Draw the buttons of undo and redo, and the popover of the link and the saved views."""
     run = fitted_map.run
-    step_buttons(
+    undo_buttons(
         partial(map_widget_key, fitted_map),
         partial(undo_view, fitted_map) if session.views.can_undo(run) else None,
         partial(redo_view, fitted_map) if session.views.can_redo(run) else None,

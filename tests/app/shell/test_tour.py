@@ -1,13 +1,10 @@
 """The first-run tour: offered once, never in the way, gone once left."""
 
-from pathlib import Path
-from types import SimpleNamespace
-
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from app import navigation
-from app.services import runs, server
+from app.services import runs
 from app.shell.tour import STEPS
 from app.state.widgets import widget_key
 from lvmcore.errors import ConfigError
@@ -18,15 +15,6 @@ from tests.app.shell.test_shell import texts
 
 TAKE = widget_key("tour", "take")
 LEAVE = widget_key("tour", "leave")
-
-
-@pytest.fixture
-def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """An empty home of the test's own, on which no launcher starts anything."""
-    monkeypatch.setenv("LATENTBOARD_HOME", str(tmp_path / "fresh"))
-    monkeypatch.setattr(server, "launcher", lambda: SimpleNamespace(trouble=""))
-    monkeypatch.setattr(server, "warm_up", lambda: None)
-    return server.store()
 
 
 def onward(page: AppTest, place: int) -> AppTest:
@@ -54,7 +42,7 @@ def fit_all(store: Store) -> None:
 
 
 @pytest.mark.slow
-def test_it_leads_from_the_sample_to_the_export(open_page: OpenPage, fresh: Store) -> None:
+def test_it_leads_from_the_sample_to_the_export(open_page: OpenPage, quiet_store: Store) -> None:
     page = open_page("data")
     page.button(TAKE).click().run()
     assert not page.exception
@@ -64,7 +52,7 @@ def test_it_leads_from_the_sample_to_the_export(open_page: OpenPage, fresh: Stor
         assert page.title[0].value == navigation.TITLES[step.page]
         if step.page == "fit":
             assert step.onward not in ways(page)
-        fit_all(fresh)
+        fit_all(quiet_store)
         page.run()
         if step.page == "fit":
             assert "The fit has converged." in texts(page.success)
@@ -73,14 +61,16 @@ def test_it_leads_from_the_sample_to_the_export(open_page: OpenPage, fresh: Stor
         if page.title[0].value == "Fit" and place == 0:
             assert page.query_params["run"]
     assert shown(page) == ""
-    jobs = fresh.list()  # the fit, and those that Compare shows beside it
+    jobs = quiet_store.list()  # the fit, and those that Compare shows beside it
     assert sorted(job.spec.model for job in jobs) == ["ldgd", "pca", "tsne", "umap"]
     assert all(job.has_model for job in jobs)
     again = open_page("data")
     assert TAKE not in [button.key for button in again.button]
 
 
-def test_it_is_gone_once_left_and_not_offered_again(open_page: OpenPage, fresh: Store) -> None:
+def test_it_is_gone_once_left_and_not_offered_again(
+    open_page: OpenPage, quiet_store: Store
+) -> None:
     page = open_page("data")
     page.button(TAKE).click().run()
     page.button(LEAVE).click().run()
@@ -89,10 +79,10 @@ def test_it_is_gone_once_left_and_not_offered_again(open_page: OpenPage, fresh: 
     assert TAKE not in [button.key for button in page.button]
     page.switch_page(navigation.PAGES["fit"]).run()
     assert shown(page) == ""
-    assert fresh.list() == []
+    assert quiet_store.list() == []
 
 
-def test_it_never_blocks(open_page: OpenPage, fresh: Store) -> None:
+def test_it_never_blocks(open_page: OpenPage, quiet_store: Store) -> None:
     """Any page can be opened meanwhile; the line says where the tour goes on."""
     page = open_page("data")
     page.button(TAKE).click().run()
@@ -109,7 +99,7 @@ def test_it_never_blocks(open_page: OpenPage, fresh: Store) -> None:
 
 
 def test_a_fit_that_cannot_start_is_said(
-    open_page: OpenPage, fresh: Store, monkeypatch: pytest.MonkeyPatch
+    open_page: OpenPage, quiet_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused() -> str:
         raise ConfigError("The queue is full.")

@@ -1,15 +1,11 @@
 """Fits under way on the Compare page: their maps and bounds so far, side by side."""
 
 import json
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
-import pytest
 from streamlit.testing.v1 import AppTest
 
 from app import navigation
-from app.services import server
 from lvmcore.data import Dataset
 from lvmcore.results import FitStep, Snapshot
 from lvmcore.runs import JobSpec, Store
@@ -18,15 +14,6 @@ from lvmcore.runs.job_folder import JobFolder
 from tests.app.conftest import MAIN, PATIENCE_SECONDS
 
 ROWS = 30
-
-
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """The store of a home of the test's own, on which no launcher starts anything."""
-    monkeypatch.setenv("LATENTBOARD_HOME", str(tmp_path / "running"))
-    monkeypatch.setattr(server, "launcher", lambda: SimpleNamespace(trouble=""))
-    monkeypatch.setattr(server, "warm_up", lambda: None)
-    return server.store()
 
 
 def dataset() -> Dataset:
@@ -59,14 +46,14 @@ def charts(page: AppTest) -> list[dict[str, object]]:
     return [json.loads(element.proto.spec) for element in page.get("echarts_chart")]
 
 
-def test_fits_under_way_show_map_and_bound_so_far_side_by_side(store: Store) -> None:
+def test_fits_under_way_show_map_and_bound_so_far_side_by_side(quiet_store: Store) -> None:
     rows = dataset()
-    store.datasets.put(rows)
+    quiet_store.datasets.put(rows)
     first, second = (
         JobSpec(rows.digest, rows.name, "bayesian_gplvm", {"n_components": Q}) for Q in (2, 3)
     )
     mean = np.random.default_rng(1).normal(size=(ROWS, 2))
-    with store.own(first) as one, store.own(second) as other:
+    with quiet_store.own(first) as one, quiet_store.own(second) as other:
         report(one, bounds=[-90.0, -60.0, -50.0], mean=mean)
         report(other, bounds=[-80.0, -70.0])
         page = opened(one.path.name, other.path.name)
@@ -80,10 +67,10 @@ def test_fits_under_way_show_map_and_bound_so_far_side_by_side(store: Store) -> 
     assert [button.label for button in page.main.button].count("Cancel") == 2
 
 
-def test_a_fit_whose_steps_have_no_bound_shows_its_steps_alone(store: Store) -> None:
+def test_a_fit_whose_steps_have_no_bound_shows_its_steps_alone(quiet_store: Store) -> None:
     rows = dataset()
-    store.datasets.put(rows)
-    with store.own(JobSpec(rows.digest, rows.name, "umap", {})) as folder:
+    quiet_store.datasets.put(rows)
+    with quiet_store.own(JobSpec(rows.digest, rows.name, "umap", {})) as folder:
         report(folder, bounds=[np.nan, np.nan])
         page = opened(folder.path.name)
         assert not page.exception

@@ -1,7 +1,6 @@
 """Resuming a stopped run on the Fit page."""
 
 import dataclasses
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -112,17 +111,8 @@ def test_a_resume_that_is_refused_says_why(
     assert server.store().get(run).submitted < now()
 
 
-@pytest.fixture
-def quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A home of the test's own, on which no launcher starts anything."""
-    monkeypatch.setenv("LATENTBOARD_HOME", str(tmp_path / "quiet"))
-    monkeypatch.setattr(server, "launcher", lambda: SimpleNamespace(trouble=""))
-    monkeypatch.setattr(server, "warm_up", lambda: None)
-    return server.store()
-
-
 def test_a_run_that_waits_to_go_on_keeps_its_curves_and_says_what_it_waits_for(
-    open_page: OpenPage, quiet: Store, monkeypatch: pytest.MonkeyPatch
+    open_page: OpenPage, quiet_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = stopped("interrupted", 15)
     runs.resume(run)
@@ -131,10 +121,10 @@ def test_a_run_that_waits_to_go_on_keeps_its_curves_and_says_what_it_waits_for(
     assert "the worker is starting" in texts(page.markdown)
     assert page.get("echarts_chart")
 
-    with quiet.own(quiet.get(run).spec):  # another run is under way
+    with quiet_store.own(quiet_store.get(run).spec):  # another run is under way
         page.run()
         assert "when an earlier run finishes" in texts(page.markdown)
-        folder = quiet.job_folder(run)
+        folder = quiet_store.job_folder(run)
         folder.write_state(dataclasses.replace(folder.state(), memory=3 * 10**9))
         monkeypatch.setattr(live_run, "available_memory", lambda: 10**9)
         page.run()
@@ -149,14 +139,14 @@ def test_a_run_that_waits_to_go_on_keeps_its_curves_and_says_what_it_waits_for(
 
 
 @pytest.mark.slow
-def test_a_full_queue_is_said_on_the_page(open_page: OpenPage, quiet: Store) -> None:
+def test_a_full_queue_is_said_on_the_page(open_page: OpenPage, quiet_store: Store) -> None:
     dataset = dataset_with_labels()
-    quiet.datasets.put(dataset)
-    for _ in range(quiet.queue.most_waiting):
-        quiet.submit(JobSpec(dataset.digest, dataset.name, "ppca"))
+    quiet_store.datasets.put(dataset)
+    for _ in range(quiet_store.queue.most_waiting):
+        quiet_store.submit(JobSpec(dataset.digest, dataset.name, "ppca"))
     page = open_page("fit")
     page.button(widget_key("fit", "start")).click().run()
     assert not page.exception
-    told = f"queue is full: {quiet.queue.most_waiting} runs wait already"
+    told = f"queue is full: {quiet_store.queue.most_waiting} runs wait already"
     assert told in texts(page.error).replace("\\", "")
     assert "run" not in page.query_params

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-__all__ = ["heading_line", "step_buttons"]
+__all__ = ["heading_line", "undo_buttons"]
 
 
 def heading_line(draw: Callable[[str], object], text: str) -> DeltaGenerator:
@@ -23,7 +23,7 @@ def heading_line(draw: Callable[[str], object], text: str) -> DeltaGenerator:
     return line
 
 
-def step_buttons(
+def undo_buttons(
     key: Callable[[str], str],
     undo: Callable[[], None] | None,
     redo: Callable[[], None] | None,

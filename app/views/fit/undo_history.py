@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from app.components.step_buttons import step_buttons
+from app.components.undo_buttons import undo_buttons
 from app.state.choices import FitChoices, TargetChoice
 from app.state.session import session
 from app.state.widgets import set_widget_value, widget_key, widget_values
 from app.views.fit.task_choice import show_task
 
-__all__ = ["fit_step_buttons", "record_fit"]
+__all__ = ["fit_undo_buttons", "record_fit_choices"]
 
 
-def record_fit(digest: str, target: TargetChoice | None, model: str | None) -> None:
+def record_fit_choices(digest: str, target: TargetChoice | None, model: str | None) -> None:
     """Record what the page shows as a step that can be undone.
 
     Args:
@@ -26,7 +26,7 @@ def record_fit(digest: str, target: TargetChoice | None, model: str | None) -> N
     session.fits[digest] = FitChoices(target, session.model_key, fields)
 
 
-def fit_step_buttons(digest: str, run: str | None) -> None:
+def fit_undo_buttons(digest: str, run: str | None) -> None:
     """Draw the buttons of undo and redo; after what is shown was recorded.
 
     Args:
@@ -34,7 +34,7 @@ def fit_step_buttons(digest: str, run: str | None) -> None:
         run: id of the open run of this dataset; None without one.
     """
     history = session.fits
-    step_buttons(
+    undo_buttons(
         partial(widget_key, "fit", digest),
         partial(_move, digest, run, history.undo) if history.can_undo(digest) else None,
         partial(_move, digest, run, history.redo) if history.can_redo(digest) else None,
